@@ -1,0 +1,38 @@
+// Package vec holds the float32 kernels that several packages share. Sums are
+// accumulated in float64. Slices of one call must have equal length.
+package vec
+
+import "math"
+
+// Dot returns the inner product of a and b.
+func Dot(a, b []float32) float64 {
+	b = b[:len(a)]
+	var s0, s1 float64
+	i := 0
+	for ; i+1 < len(a); i += 2 {
+		s0 += float64(a[i]) * float64(b[i])
+		s1 += float64(a[i+1]) * float64(b[i+1])
+	}
+	if i < len(a) {
+		s0 += float64(a[i]) * float64(b[i])
+	}
+	return s0 + s1
+}
+
+// Norm returns the Euclidean length of a.
+func Norm(a []float32) float64 { return math.Sqrt(Dot(a, a)) }
+
+// AddScaled adds k*b to a, in place.
+func AddScaled(a []float32, k float32, b []float32) {
+	b = b[:len(a)]
+	for i := range a {
+		a[i] += k * b[i]
+	}
+}
+
+// Scale multiplies a by k, in place.
+func Scale(a []float32, k float32) {
+	for i := range a {
+		a[i] *= k
+	}
+}
