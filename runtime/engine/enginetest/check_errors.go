@@ -183,21 +183,30 @@ func checkCellsFull(s *suite) {
 	s.length(extra, 0)
 	s.shut(seqs...)
 	s.goesOn("after the cells were full", nil, extra)
+	s.shut(extra)
 	s.sharedCells()
 }
 
-// sharedCells checks that forks share their rows.
+// sharedCells fills more than half of the cells and forks every sequence, which
+// fits only where forks share their rows.
 func (s *suite) sharedCells() {
-	n := s.info.Cells/2 + 1
-	if !s.info.Caps.Fork || n >= s.info.Context {
+	left, each := s.info.Cells/2+1, s.info.Context-2
+	if !s.info.Caps.Fork || 2*(left/each+1) > s.info.MaxSequences {
 		return
 	}
-	seq := s.sequence()
-	s.forward(engine.Feed{Seq: seq, Tokens: s.tokens(n), Output: engine.OutputNone})
-	one := s.from(engine.Origin{Fork: seq, Len: n})
-	two := s.from(engine.Origin{Fork: one, Len: n})
-	s.forward(engine.Feed{Seq: one, Tokens: s.tokens(1)}, engine.Feed{Seq: two, Tokens: s.tokens(1)}, engine.Feed{Seq: seq, Tokens: s.tokens(1)})
-	s.shut(seq, one, two)
+	var all []engine.Sequence
+	var feeds []engine.Feed
+	for left > 0 {
+		n := min(left, each)
+		left -= n
+		seq := s.sequence()
+		s.forward(engine.Feed{Seq: seq, Tokens: s.tokens(n), Output: engine.OutputNone})
+		fork := s.from(engine.Origin{Fork: seq, Len: n})
+		all = append(all, seq, fork)
+		feeds = append(feeds, engine.Feed{Seq: seq, Tokens: s.tokens(1)}, engine.Feed{Seq: fork, Tokens: s.tokens(1)})
+	}
+	s.forward(feeds...)
+	s.shut(all...)
 }
 
 func checkNoSequence(s *suite) {
