@@ -1,0 +1,316 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"github.com/trimtab/trimtab/decode"
+	"github.com/trimtab/trimtab/monitors"
+	"github.com/trimtab/trimtab/runtime/engine"
+	"github.com/trimtab/trimtab/steer"
+)
+
+// ErrClosed is returned by what was closed before.
+var ErrClosed = errors.New("closed")
+
+// defaultBatch is the rows of a prompt chunk where the engine names none.
+const defaultBatch = 512
+
+// Session generates one text. It is the only writer of its sequence, holds the
+// engine's cells until Close, and is used by one goroutine at a time, which is
+// also the engine's only driver.
+type Session struct {
+	cfg     Config // filled
+	info    *engine.Info
+	seq     engine.Sequence
+	plan    *steer.Plan
+	back    int  // rows that the engine has beyond history.fed
+	steer   bool // the engine does not know the plan yet
+	rng     *rand.Rand
+	history // rows and visible tokens
+	text    transcript
+	watches []watch
+	sensors sensors
+	policy  Policy // nil commits always
+
+	raw, logits decode.Logits // of this step
+	scratch     decode.Logits // what the processor edits
+	bans        []decode.Token
+	from        int // where the candidate's bytes begin in the transcript
+	end         bool
+	lp          Logprob
+	step        Step
+	event       Event
+	observation monitors.Observation
+	feeds       [1]engine.Feed
+
+	logprobs []Logprob // beside tokens
+	freed    int       // visible tokens that may leave by now
+	released int       // visible tokens that have left
+	given    struct{ text, tokens int }
+
+	done   bool
+	err    error
+	result Result
+	began  time.Time
+}
+
+// NewSession checks the Config and opens a sequence for it. Faults of the
+// Config are reported together, see [Config.Validate]; a context error or an
+// error of the engine may also be returned.
+func NewSession(ctx context.Context, cfg Config) (*Session, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	f := cfg.filled()
+	seq, err := f.Engine.NewSequence(ctx, engine.Origin{})
+	if err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	s, err := openSession(ctx, f, seq)
+	if err != nil {
+		return nil, errors.Join(err, seq.Close())
+	}
+	return s, nil
+}
+
+// openSession starts a session of a checked and filled Config on a sequence
+// that may hold the first rows of the prompt already. On error the sequence is
+// still the caller's.
+func openSession(ctx context.Context, cfg Config, seq engine.Sequence) (*Session, error) {
+	info := cfg.Engine.Info()
+	s := &Session{
+		cfg: cfg, info: info, seq: seq, rng: decode.NewRand(cfg.Seed), policy: cfg.Policy,
+		history: newHistory(cfg.Prompt, min(cfg.MaxTokens, maxPrealloc)),
+		text:    newTranscript(cfg.Stop),
+		began:   cfg.Now(),
+	}
+	s.fed = seq.Len()
+	s.result = Result{HoldBack: cfg.HoldBack, Usage: Usage{PromptTokens: len(cfg.Prompt), CachedTokens: s.fed}}
+	if err := s.start(cfg.Monitors); err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	s.event.Activation = s.sensors.show(s.sensors.sites)
+	if err := seq.Steer(cfg.Plan); err != nil {
+		return nil, fmt.Errorf("session: plan: %w", err)
+	}
+	s.plan = cfg.Plan
+	if err := s.begin(ctx); err != nil {
+		return nil, fmt.Errorf("session: %w", err)
+	}
+	return s, nil
+}
+
+// maxPrealloc bounds the tokens that a session makes room for at its start.
+const maxPrealloc = 4096
+
+func (s *Session) begin(ctx context.Context) (err error) {
+	if s.cfg.Listener.Start == nil {
+		return nil
+	}
+	defer recovered(&err)
+	if err := s.cfg.Listener.Start(ctx, &Begin{Config: &s.cfg, Info: s.info, Cached: s.fed}); err != nil {
+		return fmt.Errorf("listener: %w", err)
+	}
+	return nil
+}
+
+// Next generates until text leaves, and returns it. At the end it returns
+// io.EOF, or the error that ended the session; [Session.Result] is then set in
+// both cases. A context that ends, ends the session.
+func (s *Session) Next(ctx context.Context) (Chunk, error) {
+	for {
+		if c := s.take(); !c.empty() {
+			return c, nil
+		}
+		if s.done {
+			break
+		}
+		if err := s.forward(ctx); err != nil {
+			s.fail(ctx, err)
+		}
+	}
+	if s.err != nil {
+		return Chunk{}, s.err
+	}
+	return Chunk{}, io.EOF
+}
+
+// Run generates to the end. The Result is there even when there is an error.
+func (s *Session) Run(ctx context.Context) (*Result, error) {
+	for {
+		if _, err := s.Next(ctx); err == io.EOF {
+			return &s.result, nil
+		} else if err != nil {
+			return &s.result, err
+		}
+	}
+}
+
+// Result is what was made, or nil before the end. It stays valid.
+func (s *Session) Result() *Result {
+	if !s.done {
+		return nil
+	}
+	return &s.result
+}
+
+// Close frees the sequence. A session that has not ended is cancelled.
+func (s *Session) Close() error {
+	if !s.done {
+		s.conclude(context.Background(), FinishCancelled, fmt.Errorf("session: %w", ErrClosed))
+	}
+	return s.seq.Close()
+}
+
+// forward is one step of a session that has the engine for itself.
+func (s *Session) forward(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return s.at(err)
+	}
+	most := s.info.MaxBatch
+	if most < 1 {
+		most = defaultBatch
+	}
+	if err := s.sync(); err != nil {
+		return s.at(err)
+	}
+	s.feeds[0] = s.feed(most)
+	if err := s.cfg.Engine.Forward(ctx, s.feeds[:]); err != nil {
+		return s.at(fmt.Errorf("forward: %w", err))
+	}
+	s.took(len(s.feeds[0].Tokens))
+	if !s.ready() {
+		return nil
+	}
+	if err := s.collect(); err != nil {
+		return s.at(err)
+	}
+	return s.advance(ctx)
+}
+
+// sync brings the engine to where the session is. Like collect it talks to the
+// engine; nothing else between two Forwards does.
+func (s *Session) sync() error {
+	if s.back > 0 {
+		if err := s.seq.Rewind(s.back); err != nil {
+			return fmt.Errorf("rewind %d rows: %w", s.back, err)
+		}
+		s.back = 0
+	}
+	if s.steer {
+		if err := s.seq.Steer(s.plan); err != nil {
+			return fmt.Errorf("plan: %w", err)
+		}
+		s.steer = false
+	}
+	return nil
+}
+
+// feed is what the session wants to be fed next, at most so many rows.
+func (s *Session) feed(most int) engine.Feed {
+	rows := s.pending()
+	f := engine.Feed{Seq: s.seq, PromptLen: s.prompt, Phase: steer.PhaseAnswer}
+	if s.fed < s.prompt {
+		f.Phase = steer.PhasePrompt
+		most = min(most, s.prompt-s.fed)
+	}
+	f.Tokens = rows[:min(most, len(rows))]
+	if len(f.Tokens) < len(rows) {
+		f.Output = engine.OutputNone
+		return f
+	}
+	f.Capture = s.sensors.sites
+	return f
+}
+
+// took notes that the engine has so many more rows.
+func (s *Session) took(n int) { s.fed += n }
+
+// ready reports whether the last row is fed, so that there are logits.
+func (s *Session) ready() bool { return s.fed == len(s.rows) }
+
+// collect fetches what the last Forward left.
+func (s *Session) collect() error {
+	s.raw = s.seq.Logits()
+	if len(s.raw) != s.info.Vocab {
+		return fmt.Errorf("the engine gave %d logits, the vocabulary has %d", len(s.raw), s.info.Vocab)
+	}
+	return s.sensors.read(s.seq, s.info.Width)
+}
+
+// advance runs the rest of the step on what collect fetched, without touching
+// the engine: a scheduler advances many sessions at once.
+func (s *Session) advance(ctx context.Context) error {
+	for again := true; again && !s.done; {
+		if err := s.decide(ctx); err != nil {
+			return s.at(err)
+		}
+		var err error
+		if again, err = s.apply(ctx); err != nil {
+			return s.at(err)
+		}
+	}
+	return nil
+}
+
+// take returns what has left since the last take.
+func (s *Session) take() Chunk {
+	text, tokens := len(s.text.out), s.released
+	c := Chunk{Text: s.text.out[s.given.text:text:text], Tokens: s.tokens[s.given.tokens:tokens:tokens]}
+	if s.cfg.Logprobs {
+		c.Logprobs = s.logprobs[s.given.tokens:tokens:tokens]
+	}
+	s.given.text, s.given.tokens = text, tokens
+	return c
+}
+
+// fail ends the session with an error.
+func (s *Session) fail(ctx context.Context, err error) {
+	if s.done {
+		return
+	}
+	reason := FinishError
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		reason = FinishCancelled
+	}
+	s.conclude(ctx, reason, err)
+}
+
+// conclude makes the Result. It is called once.
+func (s *Session) conclude(ctx context.Context, reason FinishReason, err error) {
+	s.done, s.err = true, err
+	r := &s.result
+	r.FinishReason = reason
+	r.Text = string(s.text.out)
+	if reason == FinishStop || reason == FinishLength {
+		s.released = len(s.tokens)
+	}
+	r.Tokens = s.tokens[:s.released]
+	if s.cfg.Logprobs {
+		r.Logprobs = s.logprobs[:s.released]
+	}
+	r.Usage.CompletionTokens = s.released
+	r.Timings.Total = s.cfg.Now().Sub(s.began)
+	if err := s.ended(ctx); err != nil && s.err == nil {
+		s.err, r.FinishReason = s.at(err), FinishError
+	}
+}
+
+func (s *Session) ended(ctx context.Context) (err error) {
+	if s.cfg.Listener.End == nil {
+		return nil
+	}
+	defer recovered(&err)
+	if err := s.cfg.Listener.End(ctx, &s.result); err != nil {
+		return fmt.Errorf("listener: %w", err)
+	}
+	return nil
+}
+
+// at names the step in an error.
+func (s *Session) at(err error) error { return fmt.Errorf("step %d: %w", len(s.tokens), err) }
