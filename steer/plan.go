@@ -115,7 +115,7 @@ func (iv *Intervention) faults() (faults []error) {
 	if iv.Site.Point != ResidPost {
 		fault("unknown point %d", uint8(iv.Site.Point))
 	}
-	if int(iv.Op) >= len(opNames) {
+	if !iv.Op.Known() {
 		fault("unknown operation %d", uint8(iv.Op))
 	}
 	if !finite(iv.Scale) {

@@ -47,11 +47,14 @@ const (
 var opNames = [...]string{Add: "add", Project: "project", Clamp: "clamp"}
 
 func (o Op) String() string {
-	if int(o) < len(opNames) {
+	if o.Known() {
 		return opNames[o]
 	}
 	return fmt.Sprintf("op(%d)", uint8(o))
 }
+
+// Known reports whether this version of the package defines the operation.
+func (o Op) Known() bool { return int(o) < len(opNames) }
 
 // Phase is a set of parts of a conversation that rows belong to. Zero stands
 // for a row that says nothing of its phase, and for "any" in [When].
@@ -102,6 +105,11 @@ func (w *When) Active(r Row) bool {
 		}
 	}
 	return false
+}
+
+// Always reports whether every row meets the conditions.
+func (w *When) Always() bool {
+	return w.From == nil && w.To == nil && w.Phases == 0 && len(w.Tokens) == 0
 }
 
 // actsOnPrompt reports whether any row before the prompt's end can be active.

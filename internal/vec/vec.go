@@ -22,11 +22,13 @@ func Dot(a, b []float32) float64 {
 // Norm returns the Euclidean length of a.
 func Norm(a []float32) float64 { return math.Sqrt(Dot(a, a)) }
 
-// AddScaled adds k*b to a, in place.
+// AddScaled adds k*b to a, in place. The product is rounded before it is added,
+// on every machine, so that the result equals llama.cpp's own control vector to
+// the bit: without the conversion arm64 would fuse the two.
 func AddScaled(a []float32, k float32, b []float32) {
 	b = b[:len(a)]
 	for i := range a {
-		a[i] += k * b[i]
+		a[i] += float32(k * b[i])
 	}
 }
 

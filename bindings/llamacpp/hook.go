@@ -1,0 +1,198 @@
+package llamacpp
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/trimtab/trimtab/steer"
+)
+
+// hook reads and edits block outputs while llama.cpp computes them. Its address
+// is the evaluation callback's user data, so the gate must be its first field.
+type hook struct {
+	gate    gate
+	engine  *Engine
+	ubatch  int
+	passes  []int32   // per block: how many micro-batches of this call it has put out
+	scratch []float32 // rows fetched from a device
+	frame   frame     // for calls from inside the callback, while the engine's own is in use
+	err     error
+}
+
+func (h *hook) init(e *Engine) {
+	h.engine = e
+	h.gate.callback = e.lib.evalCallback
+	h.passes = make([]int32, e.info.Layers)
+}
+
+// entry is the callback and user data for llama.cpp.
+func (h *hook) entry() (fn, data uintptr) {
+	fn = evalGateAddr
+	if fn == 0 {
+		fn = h.gate.callback
+	}
+	return fn, uintptr(unsafe.Pointer(h))
+}
+
+// begin opens the gate for the blocks that the buffered rows need.
+func (h *hook) begin() {
+	e := h.engine
+	h.err = nil
+	h.gate.clear()
+	for b := range e.rows.n {
+		j := &e.jobs[e.rows.job[b]]
+		if j.seq.byLayer != nil && !e.native.loadedFor(j.seq) {
+			h.watchEdits(j, int(e.rows.row[b]))
+		}
+	}
+	for i := range e.jobs {
+		for k := range e.jobs[i].seq.captures {
+			if c := &e.jobs[i].seq.captures[k]; c.on && !e.viaInput(c.site.Layer) {
+				h.gate.watch(c.site.Layer)
+			}
+		}
+	}
+	if h.gate.active != 0 {
+		h.ubatch = e.info.MaxBatch
+		clear(h.passes)
+	}
+}
+
+func (h *hook) watchEdits(j *job, r int) {
+	place := j.place(r)
+	for layer, list := range j.seq.byLayer {
+		for _, iv := range list {
+			if iv.When.Active(place) {
+				h.gate.watch(layer)
+				break
+			}
+		}
+	}
+}
+
+// end closes the gate and returns what went wrong inside the callback.
+func (h *hook) end() error {
+	h.gate.active = 0
+	return h.err
+}
+
+// onEval is the evaluation callback for the whole process: ask says whether
+// llama.cpp wants to know if it should stop at the node, or shows its data.
+// Returning false to the latter stops the computation.
+func onEval(tensor uintptr, ask bool, data uintptr) (ok bool) {
+	h := (*hook)(pointer(data))
+	if ask {
+		layer, ok := blockOutput(tensor)
+		return ok && h.gate.active != 0 && h.gate.watches(layer)
+	}
+	defer func() {
+		if p := recover(); p != nil { // a panic must not unwind through C
+			h.err, ok = fmt.Errorf("residual hook: panic: %v", p), false
+		}
+	}()
+	if err := h.node(tensor); err != nil {
+		h.err = fmt.Errorf("residual hook: %w", err)
+	}
+	return h.err == nil
+}
+
+// blockOutput parses the node name "l_out-<layer>".
+func blockOutput(tensor uintptr) (layer int, ok bool) {
+	name := at[[16]byte](tensor, tensorName)
+	if string(name[:6]) != "l_out-" {
+		return 0, false
+	}
+	for i := 6; i < len(name) && name[i] != 0; i++ {
+		if name[i] < '0' || name[i] > '9' {
+			return 0, false
+		}
+		if layer = layer*10 + int(name[i]-'0'); layer >= maxLayers {
+			return 0, false
+		}
+		ok = true
+	}
+	return layer, ok
+}
+
+// node handles one block's output for one micro-batch.
+func (h *hook) node(tensor uintptr) error {
+	e := h.engine
+	layer, ok := blockOutput(tensor)
+	if !ok || layer >= e.info.Layers {
+		return fmt.Errorf("stopped at a node that is no block output")
+	}
+	ne, nb := at[[4]int64](tensor, tensorNe), at[[2]uint64](tensor, tensorNb)
+	if at[int32](tensor, 0) != typeF32 || ne[0] != int64(e.info.Width) || ne[2] != 1 || ne[3] != 1 || nb[1] != 4*uint64(ne[0]) {
+		return fmt.Errorf("block %d puts out a tensor of shape %v, want rows of %d float32", layer, ne, e.info.Width)
+	}
+	lo := int(h.passes[layer]) * h.ubatch
+	hi := min(lo+h.ubatch, e.rows.n)
+	h.passes[layer]++
+	return h.block(tensor, layer, lo, hi, int(ne[1]))
+}
+
+// block edits and captures the rows lo to hi of the buffer at one block. The
+// tensor holds all of them or, near the end of the model where llama.cpp drops
+// rows nobody asked for, only the outputs among them.
+func (h *hook) block(tensor uintptr, layer, lo, hi, rows int) error {
+	e := h.engine
+	if lo >= hi || rows == 0 {
+		return nil
+	}
+	all := rows == hi-lo
+	data, device := h.fetch(tensor, rows)
+	edited, i := false, 0
+	for b := lo; b < hi; b++ {
+		if !all && e.rows.out[b] == 0 {
+			continue
+		}
+		if i == rows {
+			return fmt.Errorf("block %d has %d rows for more outputs", layer, rows)
+		}
+		row := data[i*e.info.Width : (i+1)*e.info.Width]
+		edited = h.row(layer, b, row) || edited
+		i++
+	}
+	if i != rows {
+		return fmt.Errorf("block %d has %d rows, the batch %d", layer, rows, i)
+	}
+	if edited && device {
+		h.frame.call(e.lib.tensorSet, tensor, uintptr(unsafe.Pointer(&data[0])), 0, uintptr(4*len(data)))
+	}
+	return nil
+}
+
+// fetch returns the tensor's rows: its own memory on the host, a copy from a
+// device.
+func (h *hook) fetch(tensor uintptr, rows int) (data []float32, device bool) {
+	e := h.engine
+	n := rows * e.info.Width
+	if buffer := at[uintptr](tensor, tensorBuffer); buffer != 0 && h.frame.call(e.lib.bufferIsHost, buffer)&0xff != 0 {
+		return unsafe.Slice((*float32)(pointer(at[uintptr](tensor, tensorData))), n), false
+	}
+	h.scratch = grow(h.scratch, n)
+	h.frame.call(e.lib.tensorGet, tensor, uintptr(unsafe.Pointer(&h.scratch[0])), 0, uintptr(4*n))
+	return h.scratch, true
+}
+
+// row applies the plan of the row's sequence and records the captures.
+func (h *hook) row(layer, b int, row []float32) (edited bool) {
+	e := h.engine
+	j, r := &e.jobs[e.rows.job[b]], int(e.rows.row[b])
+	if s := j.seq; s.byLayer != nil && len(s.byLayer[layer]) > 0 && !e.native.loadedFor(s) {
+		place := j.place(r)
+		for _, iv := range s.byLayer[layer] {
+			if iv.When.Active(place) {
+				iv.Apply(row)
+				edited = true
+			}
+		}
+	}
+	site := steer.Site{Layer: layer, Point: steer.ResidPost}
+	for k := range j.seq.captures {
+		if c := &j.seq.captures[k]; c.on && c.site == site && !e.viaInput(layer) {
+			copy(c.data[r*len(row):(r+1)*len(row)], row)
+		}
+	}
+	return edited
+}

@@ -1,0 +1,96 @@
+package llamacpp
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/trimtab/trimtab/decode"
+	"github.com/trimtab/trimtab/internal/gguf"
+	"github.com/trimtab/trimtab/runtime/engine"
+	"github.com/trimtab/trimtab/steer"
+)
+
+func randomVector(r *rand.Rand, n int) []float32 {
+	v := make([]float32, n)
+	for i := range v {
+		v[i] = float32(r.NormFloat64())
+	}
+	return v
+}
+
+func mustPlan(t testing.TB, list ...steer.Intervention) *steer.Plan {
+	t.Helper()
+	p, err := steer.NewPlan(list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// steered runs two sequences under one plan and returns every logits row.
+func steered(t *testing.T, e *Engine, plan *steer.Plan, steps int) (rows []decode.Logits) {
+	t.Helper()
+	ctx := context.Background()
+	var feeds []engine.Feed
+	for i := range 2 {
+		s, err := e.NewSequence(ctx, engine.Origin{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Steer(plan); err != nil {
+			t.Fatal(err)
+		}
+		feeds = append(feeds, engine.Feed{Seq: s, Tokens: []decode.Token{decode.Token(40 + i), 50, 60}})
+	}
+	for range steps {
+		if err := e.Forward(ctx, feeds); err != nil {
+			t.Fatal(err)
+		}
+		for i := range feeds {
+			l := slices.Clone(feeds[i].Seq.Logits())
+			rows = append(rows, l)
+			feeds[i].Tokens = []decode.Token{argmax(l)}
+		}
+	}
+	return rows
+}
+
+// TestNativeVectorEqualsHook: lowering a shared plan to llama.cpp's control
+// vector changes not one bit.
+func TestNativeVectorEqualsHook(t *testing.T) {
+	for _, preset := range []string{"tiny", "tiny-qwen3", "tiny-gemma3"} {
+		for _, typ := range []gguf.TensorType{gguf.F32, gguf.Q8_0} {
+			t.Run(preset+" "+typ.String(), func(t *testing.T) {
+				const steps = nativeAfter + 8
+				lowered, hooked := open(t, preset, typ, Options{Threads: 1}), open(t, preset, typ, Options{Threads: 1})
+				hooked.native.off = true
+				r := rand.New(rand.NewPCG(7, 7))
+				plan := mustPlan(t,
+					steer.Intervention{Site: steer.Site{Layer: 1}, Vector: randomVector(r, lowered.info.Width), Scale: 0.3},
+					steer.Intervention{Site: steer.Site{Layer: lowered.info.Layers - 1}, Vector: randomVector(r, lowered.info.Width), Scale: 0.2})
+				a, b := steered(t, lowered, plan, steps), steered(t, hooked, plan, steps)
+				if lowered.native.loaded != plan.Fingerprint() || hooked.native.loaded != 0 {
+					t.Fatalf("loaded natively: %x and %x, want %x and 0", lowered.native.loaded, hooked.native.loaded, plan.Fingerprint())
+				}
+				plain := steered(t, open(t, preset, typ, Options{Threads: 1}), nil, steps)
+				if slices.Equal(a[0], plain[0]) {
+					t.Fatal("the plan did nothing")
+				}
+				for i := range a {
+					if !slices.Equal(a[i], b[i]) {
+						t.Fatalf("row %d differs between native control vector and hook", i)
+					}
+				}
+				// A batch without the plan must not see the vector that is loaded.
+				after := steered(t, lowered, nil, 3)
+				for i := range after {
+					if !slices.Equal(after[i], plain[i]) {
+						t.Fatalf("row %d: the control vector leaked into an unsteered batch", i)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,112 @@
+package llamacpp
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// AllLayers puts every block of the model on the GPU.
+const AllLayers = -1
+
+// KVType is the element type of the key/value cache.
+type KVType string
+
+// Cache types. Q8_0 halves the memory of F16 at little loss; its V half needs
+// flash attention.
+const (
+	KVF16  KVType = "f16" // default
+	KVF32  KVType = "f32"
+	KVBF16 KVType = "bf16"
+	KVQ8_0 KVType = "q8_0"
+)
+
+var kvTypes = map[KVType]int32{"": typeF16, KVF16: typeF16, KVF32: typeF32, KVBF16: typeBF16, KVQ8_0: typeQ8_0}
+
+// Flash says whether attention runs in llama.cpp's fused form.
+type Flash string
+
+// Flash attention settings.
+const (
+	FlashAuto Flash = "auto" // default: where the device supports it
+	FlashOn   Flash = "on"
+	FlashOff  Flash = "off"
+)
+
+var flashTypes = map[Flash]int32{"": -1, FlashAuto: -1, FlashOff: 0, FlashOn: 1}
+
+// Options say how to load a model. The zero value means the defaults.
+type Options struct {
+	GPULayers    int // blocks to put on the GPU: AllLayers, or a count; default 0 without a GPU, AllLayers with one
+	CPUOnly      bool
+	Threads      int // default: the machine's cores, at most 16
+	Context      int // most rows in one sequence; default the smaller of 4096 and what the model was trained for
+	Cells        int // most rows in all sequences together; default Context
+	MaxSequences int // sequences open at once, 1 to 256; default 16
+	Batch        int // rows that one llama_decode call takes; default 2048
+	Ubatch       int // rows that one pass of the hardware takes; default 512
+	KV           KVType
+	Flash        Flash
+	NoMmap       bool // read the weights instead of mapping the file
+
+	// Progress, when not nil, is called with the share of the weights that is
+	// loaded, from 0 to 1. Returning false stops the load.
+	Progress func(share float32) bool
+}
+
+// Bounds on options. They only keep nonsense from reaching C; memory runs out
+// long before most of them.
+const (
+	maxSequences = 256 // LLAMA_MAX_SEQ in llama-cparams.h
+	maxContext   = 1 << 24
+	maxBatch     = 1 << 16
+	maxThreads   = 512
+)
+
+// fill replaces zero values with the defaults, given the model's trained context.
+func (o Options) fill(trained int, gpu bool) Options {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	if o.CPUOnly {
+		o.GPULayers = 0
+	} else if gpu {
+		def(&o.GPULayers, AllLayers)
+	}
+	def(&o.Threads, min(runtime.NumCPU(), 16))
+	def(&o.Context, min(trained, 4096))
+	def(&o.Cells, o.Context)
+	def(&o.MaxSequences, 16)
+	def(&o.Batch, 2048)
+	def(&o.Ubatch, min(o.Batch, 512))
+	return o
+}
+
+// check reports every option that is out of range, after fill.
+func (o *Options) check() error {
+	var faults []error
+	bound := func(name string, v, lo, hi int) {
+		if v < lo || v > hi {
+			faults = append(faults, fmt.Errorf("option %s is %d, must be between %d and %d", name, v, lo, hi))
+		}
+	}
+	bound("GPULayers", o.GPULayers, AllLayers, maxLayers)
+	bound("Threads", o.Threads, 1, maxThreads)
+	bound("Context", o.Context, 8, maxContext)
+	bound("Cells", o.Cells, o.Context, maxContext)
+	bound("MaxSequences", o.MaxSequences, 1, maxSequences)
+	bound("Batch", o.Batch, 1, maxBatch)
+	bound("Ubatch", o.Ubatch, 1, o.Batch)
+	if _, ok := kvTypes[o.KV]; !ok {
+		faults = append(faults, fmt.Errorf("option KV is %q, must be f16, f32, bf16 or q8_0", o.KV))
+	}
+	if _, ok := flashTypes[o.Flash]; !ok {
+		faults = append(faults, fmt.Errorf("option Flash is %q, must be auto, on or off", o.Flash))
+	}
+	if o.KV == KVQ8_0 && o.Flash == FlashOff {
+		faults = append(faults, errors.New("option KV q8_0 needs flash attention"))
+	}
+	return errors.Join(faults...)
+}
