@@ -26,6 +26,14 @@ func (st *state) copied(x any) ([]any, error) {
 	return append([]any{}, items...), nil
 }
 
+// copiedIfTrue lets map and select take none, as Jinja2 does.
+func (st *state) copiedIfTrue(x any) ([]any, error) {
+	if !truth(x) {
+		return []any{}, nil
+	}
+	return st.copied(x)
+}
+
 func filterFirst(st *state, x any, _ *args) (any, error) {
 	items, err := st.iterate(x)
 	if err != nil || len(items) == 0 {
@@ -134,7 +142,7 @@ func (st *state) attrs(items []any, path, def any) ([]any, error) {
 
 // filterMap applies a filter to each item, or takes an attribute of each.
 func filterMap(st *state, x any, a *args) (any, error) {
-	items, err := st.copied(x)
+	items, err := st.copiedIfTrue(x)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +172,7 @@ func filterMap(st *state, x any, a *args) (any, error) {
 // of them, says keep.
 func filterSelect(keep, byAttr bool) filterFunc {
 	return func(st *state, x any, a *args) (any, error) {
-		items, err := st.copied(x)
+		items, err := st.copiedIfTrue(x)
 		if err != nil {
 			return nil, err
 		}
