@@ -5,6 +5,7 @@ import (
 	"io"
 	"math/bits"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -118,11 +119,11 @@ func (f *File) readEntry(s *scanner, i int) error {
 		return fmt.Errorf("metadata key %d: %w", i, err)
 	}
 	if _, twice := f.meta[key]; twice {
-		return fmt.Errorf("metadata key %q is there twice", key)
+		return fmt.Errorf("metadata key %.80q is there twice", key)
 	}
 	v, err := readValue(s)
 	if err != nil {
-		return fmt.Errorf("%s: %w", key, err)
+		return fmt.Errorf("%.80s: %w", key, err)
 	}
 	f.meta[key] = v
 	f.keys = append(f.keys, key)
@@ -136,9 +137,11 @@ func checkName(s string) error {
 	case s == "":
 		return fmt.Errorf("is empty")
 	case strings.IndexByte(s, 0) >= 0:
-		return fmt.Errorf("%q contains a zero byte", s)
+		return fmt.Errorf("%.80q contains a zero byte", s)
 	case !utf8.ValidString(s):
-		return fmt.Errorf("%q is not valid UTF-8", s)
+		return fmt.Errorf("%.80q is not valid UTF-8", s)
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return fmt.Errorf("%.80q contains a control character", s)
 	}
 	return nil
 }

@@ -141,7 +141,11 @@ func (w *Writer) WriteTo(out io.Writer) (int64, error) {
 	}
 	buf := bufio.NewWriterSize(out, 1<<20)
 	c := &counter{out: buf}
-	c.write(w.header(alignment))
+	header := w.header(alignment)
+	if len(header) > MaxHeader {
+		return 0, fmt.Errorf("gguf: write: header of %d bytes is over the limit of %d", len(header), MaxHeader)
+	}
+	c.write(header)
 	c.padTo(alignment)
 	for i := range w.tensors {
 		w.writeTensor(c, &w.tensors[i])

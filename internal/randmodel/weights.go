@@ -79,7 +79,7 @@ func noise(values []float32, std float64, rng *rand.PCG) {
 		if i%4 == 0 {
 			bits = rng.Uint64()
 		}
-		values[i] = float32(int16(bits)|1) * step
+		values[i] = float32(float32(int16(bits)|1) * step) // rounded here: no fused multiply-add later
 		bits >>= 16
 	}
 }
