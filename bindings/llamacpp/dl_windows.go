@@ -1,11 +1,18 @@
 package llamacpp
 
-import "golang.org/x/sys/windows"
+import (
+	"fmt"
+
+	"golang.org/x/sys/windows"
+)
 
 // openLibrary loads a DLL so that the DLLs it needs are looked for beside it.
 func openLibrary(path string) (uintptr, error) {
 	h, err := windows.LoadLibraryEx(path, 0, windows.LOAD_WITH_ALTERED_SEARCH_PATH)
-	return uintptr(h), err
+	if err != nil {
+		return 0, fmt.Errorf("open %s: %w", path, err)
+	}
+	return uintptr(h), nil
 }
 
 func findSymbol(lib uintptr, name string) (uintptr, error) {
