@@ -54,6 +54,7 @@ type Session struct {
 	given    struct{ text, tokens int }
 
 	done   bool
+	broken bool // the sequence is not to be used again
 	err    error
 	result Result
 	began  time.Time
@@ -181,7 +182,7 @@ func (s *Session) forward(ctx context.Context) error {
 	}
 	s.feeds[0] = s.feed(most)
 	if err := s.cfg.Engine.Forward(ctx, s.feeds[:]); err != nil {
-		return s.at(fmt.Errorf("forward: %w", err))
+		return s.at(err)
 	}
 	s.took(len(s.feeds[0].Tokens))
 	if !s.ready() {
@@ -211,15 +212,24 @@ func (s *Session) sync() error {
 	return nil
 }
 
+// chunk is how many rows the next feed can have at most: it never crosses the
+// prompt's end.
+func (s *Session) chunk() int {
+	if s.fed < s.prompt {
+		return s.prompt - s.fed
+	}
+	return len(s.rows) - s.fed
+}
+
 // feed is what the session wants to be fed next, at most so many rows.
 func (s *Session) feed(most int) engine.Feed {
 	rows := s.pending()
+	most = min(most, s.chunk())
 	f := engine.Feed{Seq: s.seq, PromptLen: s.prompt, Phase: steer.PhaseAnswer}
 	if s.fed < s.prompt {
 		f.Phase = steer.PhasePrompt
-		most = min(most, s.prompt-s.fed)
 	}
-	f.Tokens = rows[:min(most, len(rows))]
+	f.Tokens = rows[:most]
 	if len(f.Tokens) < len(rows) {
 		f.Output = engine.OutputNone
 		return f
@@ -274,11 +284,7 @@ func (s *Session) fail(ctx context.Context, err error) {
 	if s.done {
 		return
 	}
-	reason := FinishError
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		reason = FinishCancelled
-	}
-	s.conclude(ctx, reason, err)
+	s.conclude(ctx, reasonOf(err), err)
 }
 
 // conclude makes the Result. It is called once.

@@ -1,0 +1,86 @@
+package runtime
+
+// build chooses what the next Forward computes: first one row of every running
+// text, then chunks of prompts in equal shares. Every round begins with the
+// next session, so that a short batch passes nobody over for long.
+func (d *driver) build() {
+	d.batch, d.feeds = d.batch[:0], d.feeds[:0]
+	n := len(d.running)
+	if n == 0 {
+		return
+	}
+	d.cursor = (d.cursor + 1) % n
+	room, texts, prompts := d.opt.BatchRows, 0, 0
+	for i := range n {
+		st := d.turn(i)
+		st.share = 0
+		if st.session.done || st.pause(d.opt.StreamBytes) {
+			continue
+		}
+		switch rows := len(st.session.pending()); {
+		case rows == 1 && room > 0:
+			st.share = 1
+			texts++
+			room--
+		case rows > 1:
+			st.share = -1 // a prompt, see below
+			prompts++
+		}
+	}
+	if texts > 0 {
+		room = min(room, d.opt.PrefillRows)
+	}
+	d.split(room, prompts)
+	d.collectFeeds()
+}
+
+// turn is the i-th session of this round.
+func (d *driver) turn(i int) *Stream { return d.running[(d.cursor+i)%len(d.running)] }
+
+// leastChunk keeps a crowd of prompts from being served in crumbs: then some
+// wait for the next round.
+const leastChunk = 16
+
+// split shares out room among the prompts: as much for each, and what some do
+// not need to the others.
+func (d *driver) split(room, prompts int) {
+	if prompts == 0 {
+		return
+	}
+	each := max(room/prompts, leastChunk)
+	for round := range 2 {
+		for i := range d.running {
+			st := d.turn(i)
+			if st.share == 0 || st.share == 1 && len(st.session.pending()) == 1 {
+				continue
+			}
+			had := max(st.share, 0)
+			most := room + had
+			if round == 0 {
+				most = min(room, each)
+			}
+			st.share = min(st.session.chunk(), most)
+			room -= st.share - had
+			if st.share == 0 {
+				st.share = -1
+			}
+		}
+	}
+}
+
+// collectFeeds makes the feeds in the order of the round.
+func (d *driver) collectFeeds() {
+	for i := range d.running {
+		st := d.turn(i)
+		if st.share <= 0 {
+			continue
+		}
+		if err := st.session.sync(); err != nil {
+			st.session.broken = true
+			st.session.fail(st.ctx, st.session.at(err))
+			continue
+		}
+		d.batch = append(d.batch, st)
+		d.feeds = append(d.feeds, st.session.feed(st.share))
+	}
+}
