@@ -78,14 +78,3 @@ func insertBelow(best []Logprob, p Logprob) []Logprob {
 	}
 	return slices.Insert(best, i, p)
 }
-
-// mass is the softmax denominator relative to the largest logit.
-func mass(l Logits, m float32) float64 {
-	var sum float64
-	for _, x := range l {
-		if x != negInf {
-			sum += weight(x, m)
-		}
-	}
-	return sum
-}

@@ -102,19 +102,3 @@ func partition(a []uint64) (i, j int) {
 func median(a, b, c uint64) uint64 {
 	return max(min(a, b), min(max(a, b), c))
 }
-
-// expf and logf are the float32 functions that llama.cpp uses, rounded once.
-func expf(x float32) float32 { return float32(math.Exp(float64(x))) }
-func logf(x float32) float32 { return float32(math.Log(float64(x))) }
-
-// expSum is the softmax denominator over the allowed values, relative to the
-// peak m, added up in float32 in ascending order of token as llama.cpp does.
-func expSum(vals []float32, m float32) float32 {
-	var sum float32
-	for _, x := range vals {
-		if x != negInf {
-			sum += expf(x - m)
-		}
-	}
-	return sum
-}

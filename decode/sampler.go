@@ -2,7 +2,6 @@ package decode
 
 import (
 	"errors"
-	"math"
 	"math/rand/v2"
 )
 
@@ -51,19 +50,28 @@ func (Categorical) Sample(l Logits, r *rand.Rand) (Token, error) {
 		if x-x != 0 {
 			return 0, badEntry(Token(j), x)
 		}
-		if n < few {
-			ids[n] = uint32(j)
+		if n == few {
+			return sampleAll(l, r)
 		}
+		ids[n] = uint32(j)
 		n++
-		m = max(m, x)
+		if x > m {
+			m = x
+		}
 	}
-	switch {
-	case n == 0:
+	if n == 0 {
 		return 0, ErrNoToken
-	case n <= few:
-		return drawListed(l, ids[:n], m, r.Float64()), nil
 	}
-	return drawAll(l, m, r.Float64()), nil
+	return drawListed(l, ids[:n], m, r.Float64()), nil
+}
+
+// sampleAll is Sample for a row with more than a few allowed tokens.
+func sampleAll(l Logits, r *rand.Rand) (Token, error) {
+	best, err := Greedy{}.Sample(l, nil)
+	if err != nil {
+		return 0, err
+	}
+	return drawAll(l, l[best], r.Float64()), nil
 }
 
 // drawListed walks the allowed tokens until the share u of the mass is passed.
@@ -87,35 +95,53 @@ func drawListed(l Logits, ids []uint32, m float32, u float64) Token {
 	return last
 }
 
-// drawAll is drawListed over the whole row.
+// drawAll is drawListed over the whole row, with the mass of each of some
+// blocks noted, so that only one block is walked again.
 func drawAll(l Logits, m float32, u float64) Token {
-	var sum float64
-	for _, x := range l {
-		sum += weight(x, m)
+	const blocks = 256
+	var masses [blocks]float64
+	size := (len(l) + blocks - 1) / blocks
+	sum := 0.0
+	for b := range blocks {
+		masses[b] = mass(l[min(b*size, len(l)):min((b+1)*size, len(l))], m)
+		sum += masses[b]
 	}
+	run, last := 0.0, 0
+	for b, w := range masses {
+		if w == 0 {
+			continue
+		}
+		last = b
+		if run+w > u*sum {
+			break
+		}
+		run += w
+	}
+	from := min(last*size, len(l))
+	return Token(from) + walk(l[from:min(from+size, len(l))], m, u*sum-run)
+}
+
+// walk is the first token at which the running mass passes the target, or the
+// last one with any mass when rounding keeps it below.
+func walk(l Logits, m float32, target float64) Token {
 	run, last := 0.0, Token(0)
 	for j, x := range l {
 		w := weight(x, m)
 		if w == 0 {
-			continue
+			continue // too improbable to be drawn, also by rounding
 		}
 		run += w
 		last = Token(j)
-		if run > u*sum {
+		if run > target {
 			break
 		}
 	}
 	return last
 }
 
-// weight is the unnormalised probability of a logit next to the largest one.
-func weight(x, m float32) float64 {
-	d := float64(x) - float64(m)
-	if d < -745 { // exp is 0 in float64; also banned tokens
-		return 0
-	}
-	return math.Exp(d)
-}
+// weight is the unnormalised probability of a logit next to the largest one; 0
+// for a banned token.
+func weight(x, m float32) float64 { return exp(float64(x) - float64(m)) }
 
 // NewRand returns the generator for a sampler: PCG-DXSM of math/rand/v2, whose
 // output for a seed is fixed by the Go compatibility promise.

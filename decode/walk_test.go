@@ -14,7 +14,7 @@ func TestRewindIsExact(t *testing.T) {
 	seeds(t, 60, func(t *testing.T, r *rand.Rand) {
 		dose := r.Uint64()
 		walked := everything(NewRand(dose), small)
-		kept := walk(t, r, walked)
+		kept := wander(t, r, walked)
 		fresh := everything(NewRand(dose), small)
 		for i := range fresh {
 			for _, tok := range kept {
@@ -33,9 +33,9 @@ func TestRewindIsExact(t *testing.T) {
 	})
 }
 
-// walk accepts and rewinds at random, with a Process now and then, which must
+// wander accepts and rewinds at random, with a Process now and then, which must
 // not change state, and returns the tokens kept.
-func walk(t *testing.T, r *rand.Rand, ps []Processor) (kept []Token) {
+func wander(t *testing.T, r *rand.Rand, ps []Processor) (kept []Token) {
 	alphabet := 2 + r.IntN(small-2)
 	for range 300 {
 		n, tok := 0, Token(r.IntN(alphabet))

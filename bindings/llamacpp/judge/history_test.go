@@ -67,7 +67,7 @@ func TestPenaltiesEqualLlamaCpp(t *testing.T) {
 	var n tally
 	for seed := range uint64(60) {
 		r := decode.NewRand(seed)
-		vocab := []int{31, 500, 32000}[seed%3]
+		vocab := []int{31, 500, 4000}[seed%3]
 		o := decode.PenaltyOptions{
 			LastN: r.IntN(90), Repeat: dose(r, 0.5, 2), Frequency: dose(r, -1, 1), Presence: dose(r, -1, 1),
 		}
