@@ -1,10 +1,13 @@
 package chat
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/trimtab/trimtab/runtime/engine/chat/internal/jinja"
 )
 
 // FuzzParseRender: no template and no content crashes or runs away, and the
@@ -33,6 +36,10 @@ func FuzzParseRender(f *testing.F) {
 		in.Tools = rawList(`{"function": {"name": "f", "parameters": {"x": [1, 2.5, null, "<s>"]}}}`)
 		want, err := tmpl.Render(in)
 		parts, err2 := tmpl.RenderParts(in, controlWords)
+		var fault *jinja.Fault
+		if errors.As(err, &fault) || errors.As(err2, &fault) {
+			t.Fatalf("%v, %v", err, err2)
+		}
 		if err != nil || err2 != nil {
 			return
 		}

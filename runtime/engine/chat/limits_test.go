@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/trimtab/trimtab/runtime/engine/chat/internal/jinja"
 )
 
 func one(content string) Input {
@@ -71,6 +73,10 @@ func TestHostile(t *testing.T) {
 				if err == nil {
 					t.Fatalf("no error, %d bytes of output", len(out))
 				}
+			}
+			var fault *jinja.Fault
+			if errors.As(err, &fault) {
+				t.Fatal(err)
 			}
 			if c.limit != errors.Is(err, ErrLimit) {
 				t.Fatalf("error %v, want ErrLimit: %v", err, c.limit)

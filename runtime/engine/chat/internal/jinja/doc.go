@@ -11,7 +11,10 @@
 // trim_blocks, lstrip_blocks and loop controls. Known differences: generators
 // (map, select, ...) are lists; integers are 64 bits wide and overflow is an
 // error; unknown filters and tests fail when they are reached; include,
-// import and extends are refused when the template is parsed.
+// import and extends are refused when the template is parsed; safe does
+// nothing, so text joined to safe text is not HTML-escaped; random, lipsum,
+// cycler, xmlattr, wordwrap, filesizeformat and urlize do not exist; str.format
+// takes plain fields only.
 //
 // Strings may carry marks, see [Marks]: a byte that came from an untrusted
 // text stays recognisable in the output whatever the template does to it.

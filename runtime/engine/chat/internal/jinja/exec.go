@@ -1,6 +1,9 @@
 package jinja
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Input is what one render gets.
 type Input struct {
@@ -10,8 +13,21 @@ type Input struct {
 	Limits Limits
 }
 
-// Render runs the template once. Errors are *Error, *Raised or *LimitError.
+// Fault is a mistake of this package that a template ran into. It is an error
+// and not a panic because templates come from strangers, and one of them must
+// not end the process.
+type Fault struct{ What string }
+
+func (e *Fault) Error() string { return "internal fault: " + e.What }
+
+// Render runs the template once. Errors are *Error, *Raised, *LimitError or
+// *Fault.
 func (t *Template) Render(in Input) (_ string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &Fault{fmt.Sprint(r)}
+		}
+	}()
 	st := &state{limits: in.Limits.withDefaults(), marks: in.Marks, now: in.Now}
 	root := &scope{vars: globals(st)}
 	top := root.child()
