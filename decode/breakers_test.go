@@ -75,3 +75,13 @@ func TestNewBreakersFaults(t *testing.T) {
 		t.Errorf("no texts need no vocabulary: %v", err)
 	}
 }
+
+func TestTheLongestBreakerMatches(t *testing.T) {
+	b := must(TokenBreakers([]Token{1, 2, 3}, []Token{1, 2}, []Token{1}, []Token{1, 2, 3, 4, 5}))
+	past := []Token{1, 9, 1, 2, 9, 1, 2, 3, 4}
+	for i, want := range map[int]int{0: 0, 1: -1, 2: 1, 5: 2, 8: -1} {
+		if got := b.match(past, i); got != want {
+			t.Errorf("at %d: %d tokens follow, want %d", i, got, want)
+		}
+	}
+}

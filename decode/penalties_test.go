@@ -97,6 +97,12 @@ func TestDRYCap(t *testing.T) {
 	if l[1] != -math.MaxFloat32 {
 		t.Errorf("penalty %v, want the largest finite number", l[1])
 	}
+	p = must(NewDRY(DRYOptions{Multiplier: 0.001, Base: 2, AllowedLength: 2, LastN: 500, Prompt: past}))
+	l = Logits{0, 0, 0}
+	must(0, p.Process(t.Context(), l))
+	if want := -float32(float64(float32(0.001)) * math.Exp2(128)); l[1] != want {
+		t.Errorf("penalty %v, want %v", l[1], want)
+	}
 	for _, tt := range []struct {
 		base float32
 		want int
@@ -112,8 +118,8 @@ func TestDRYAgainstDefinition(t *testing.T) {
 	seeds(t, 300, func(t *testing.T, r *rand.Rand) {
 		o := DRYOptions{Multiplier: 1, Base: 1.5, AllowedLength: r.IntN(4), LastN: 1 + r.IntN(80)}
 		var heads [][]Token
-		for range r.IntN(3) {
-			heads = append(heads, []Token{Token(r.IntN(6)), Token(r.IntN(6))}[:1+r.IntN(2)])
+		for range r.IntN(5) { // few tokens, so that heads are shared
+			heads = append(heads, []Token{Token(r.IntN(3)), Token(r.IntN(3)), Token(r.IntN(3))}[:1+r.IntN(3)])
 		}
 		o.Breakers = must(TokenBreakers(heads...))
 		p := must(NewDRY(o))
