@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/trimtab/trimtab/bindings/llamacpp"
+	"github.com/trimtab/trimtab/cmd/trimtab/internal/bench"
+	"github.com/trimtab/trimtab/internal/randmodel"
+)
+
+const benchDecodeLong = `Compares Trimtab with a bare llama_decode and argmax loop, in one process, on
+one loaded model, in turn. A ratio of 1 means that Trimtab costs nothing; the
+median of the rounds counts, with the smallest and largest beside it.
+
+Without --model it makes a random-weight model of 494 M parameters (Q8_0, 525 MB,
+kept in the user's cache) and measures the built-in model as well.`
+
+const benchDecodeExample = `  trimtab bench decode
+  trimtab bench decode --model model.gguf --rounds 9 --json`
+
+// benchFlags are the flags of "bench decode".
+type benchFlags struct {
+	model, lib string
+	threads    int
+	rounds     int
+	tokens     int
+	json       bool
+}
+
+func newBench(a *app) *cobra.Command {
+	var f benchFlags
+	decode := &cobra.Command{
+		Use: "decode", Short: "What the step loop costs on top of llama.cpp",
+		Long: benchDecodeLong, Example: benchDecodeExample, Args: noArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.rounds < 1 || f.rounds > 1000 || f.tokens < 2 || f.tokens > 1024 {
+				return usagef(c, "--rounds must be between 1 and 1000, --tokens between 2 and 1024")
+			}
+			ctx, stop := a.interruptible(c.Context())
+			defer stop()
+			return a.benchDecode(ctx, &f)
+		},
+	}
+	p := decode.Flags()
+	p.StringVarP(&f.model, "model", "m", "", "GGUF `FILE`, or nano")
+	p.StringVar(&f.lib, "lib", "", "`DIR` with the llama.cpp libraries")
+	p.IntVar(&f.threads, "threads", 0, "processor threads (default: one a core, at most 16)")
+	p.IntVar(&f.rounds, "rounds", 7, "paired rounds")
+	p.IntVar(&f.tokens, "tokens", 48, "tokens per sequence and round")
+	p.BoolVar(&f.json, "json", false, "print JSON")
+	return group(a, "bench", "Measure what Trimtab costs, as paired ratios", benchDecodeLong, decode)
+}
+
+// benchDecode measures one model, or the two default ones.
+func (a *app) benchDecode(ctx context.Context, f *benchFlags) error {
+	if f.model != "" {
+		return a.benchModel(ctx, f, f.model, f.model != nanoModel)
+	}
+	large, err := a.benchFile()
+	if err != nil {
+		return err
+	}
+	if err := a.benchModel(ctx, f, large, true); err != nil {
+		return err
+	}
+	return a.benchModel(ctx, f, nanoModel, false)
+}
+
+// benchFile makes the large random model once and returns its path.
+func (a *app) benchFile() (string, error) {
+	dir := os.TempDir()
+	if a.env.Cache != "" {
+		dir = a.env.Cache
+	}
+	path := filepath.Join(dir, "trimtab", "models", "random-0.5b.gguf")
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	spec, err := randmodel.Preset("0.5b")
+	if err != nil {
+		return "", err
+	}
+	fmt.Fprintln(a.err, "making a random model of 494 M parameters:", path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", err
+	}
+	return path, randmodel.Write(path, spec)
+}
+
+// benchModel measures one model. A large one is measured in batches and on a
+// long prompt as well.
+func (a *app) benchModel(ctx context.Context, f *benchFlags, model string, large bool) error {
+	o := openOptions{model: model, lib: f.lib, env: a.env, parallel: 1}
+	o.llama = llamacpp.Options{Threads: f.threads, MaxSequences: 17}
+	d := bench.Decode{Rounds: f.rounds, Tokens: f.tokens, Prompt: 8, Now: a.now,
+		Note: func(s string) { fmt.Fprintln(a.err, s) }}
+	if large {
+		o.llama.Context = 4352 // the long prompt and what follows it
+		d.Prefill, d.Batches = 4000, []int{4, 16}
+	} else {
+		d.Tokens *= 8 // a token takes far less than a millisecond
+	}
+	e, err := a.open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	var ok bool
+	if d.Engine, ok = e.(*llamacpp.Engine); !ok {
+		return errors.New("bench: this engine is not llama.cpp in-process")
+	}
+	rep, err := d.Run(ctx)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return json.NewEncoder(a.out).Encode(rep)
+	}
+	return rep.Print(a.out)
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/trimtab/trimtab/cmd/trimtab/internal/batch"
+	"github.com/trimtab/trimtab/decode"
+	"github.com/trimtab/trimtab/runtime"
+	"github.com/trimtab/trimtab/runtime/engine"
+	"github.com/trimtab/trimtab/runtime/engine/chat"
+)
+
+type tokens = []decode.Token
+
+// loaded is an open model with what every answer needs. It owns the engine.
+type loaded struct {
+	engine   engine.Engine
+	info     *engine.Info
+	template *chat.Template
+	control  []string
+	vocab    decode.Vocab
+	sched    *runtime.Scheduler
+	now      func() time.Time
+}
+
+// close stops what runs and frees the model.
+func (m *loaded) close() {
+	m.sched.Close()
+	m.engine.Close()
+}
+
+// load opens a model for so many texts at once, reads its template and starts
+// its scheduler. The caller closes it.
+func load(ctx context.Context, a *app, f *engineFlags, parallel int) (*loaded, error) {
+	line := newStatusLine(a)
+	o := f.options(a, parallel)
+	o.progress = func(share float32) bool {
+		line.set("loading "+f.model+" "+bar(float64(share), 20), share == 0 || share == 1)
+		return ctx.Err() == nil
+	}
+	e, err := a.open(ctx, o)
+	line.clear()
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		if e != nil {
+			e.Close()
+		}
+		return nil, err
+	}
+	m, err := newLoaded(e, a.now, parallel)
+	if err != nil {
+		e.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func newLoaded(e engine.Engine, now func() time.Time, parallel int) (*loaded, error) {
+	info := e.Info()
+	if info.Tokenizer == nil {
+		return nil, engine.Unsupported("text", "the model has no tokenizer")
+	}
+	source := info.Template
+	if source == "" {
+		source = chat.ChatML
+	}
+	t, err := chat.Parse(source, chat.Options{})
+	if err != nil {
+		return nil, badInput("chat template of %s: %w", info.Name, err)
+	}
+	m := &loaded{engine: e, info: info, template: t, control: chat.ControlWords(info.Tokenizer, info.Vocab), now: now}
+	m.vocab = decode.Vocab{Size: info.Vocab, End: ends(info), Piece: info.Tokenizer.AppendPiece, Encode: m.plain}
+	m.sched, err = runtime.NewScheduler(e, runtime.Options{Slots: parallel, Queue: parallel})
+	return m, err
+}
+
+func ends(info *engine.Info) (out []decode.Token) {
+	for t := range info.Vocab {
+		if info.Tokenizer.Kind(decode.Token(t))&engine.KindEnd != 0 {
+			out = append(out, decode.Token(t))
+		}
+	}
+	return out
+}
+
+// prepare makes what depends on the sampling flags and costs a scan of the
+// vocabulary, once per model.
+func (m *loaded) prepare(s *sampling) error {
+	if s.params.DRYMultiplier == 0 {
+		return nil
+	}
+	b, err := decode.NewBreakers(m.vocab, s.params.DRYBreakers)
+	m.vocab.Breakers = b
+	return err
+}
+
+func (m *loaded) plain(text string) ([]decode.Token, error) {
+	return m.info.Tokenizer.Encode(text, engine.EncodeOptions{})
+}
+
+// rawPrompt encodes text as it is, with the model's start token.
+func (m *loaded) rawPrompt(text string) ([]decode.Token, error) {
+	return m.info.Tokenizer.Encode(text, engine.EncodeOptions{Start: true})
+}
+
+// chatPrompt renders a conversation with the model's template. No message can
+// forge a control word.
+func (m *loaded) chatPrompt(messages []batch.Message) ([]decode.Token, error) {
+	sp := m.info.Tokenizer.Specials()
+	in := chat.Input{AddGenerationPrompt: true, BOS: m.word(sp.BOS), EOS: m.word(sp.EOS), Now: m.now}
+	for _, msg := range messages {
+		in.Messages = append(in.Messages, chat.Message{Role: msg.Role, Content: msg.Content})
+	}
+	parts, err := m.template.RenderParts(in, m.control)
+	if err != nil {
+		return nil, fmt.Errorf("chat template: %w", err)
+	}
+	return chat.Encode(m.info.Tokenizer, parts, true)
+}
+
+func (m *loaded) word(t decode.Token) string {
+	if t < 0 {
+		return ""
+	}
+	return m.info.Tokenizer.Text(t)
+}
+
+// answerOf turns a result into the documented form.
+func answerOf(r *runtime.Result) *batch.Answer {
+	a := &batch.Answer{Text: r.Text, FinishReason: string(r.FinishReason)}
+	for _, t := range r.Tokens {
+		a.Tokens = append(a.Tokens, int32(t))
+	}
+	a.Usage = batch.Usage{PromptTokens: r.Usage.PromptTokens, CompletionTokens: r.Usage.CompletionTokens}
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	a.Timings = batch.Timings{Queued: ms(r.Timings.Queued), FirstToken: ms(r.Timings.FirstToken), Total: ms(r.Timings.Total)}
+	return a
+}
