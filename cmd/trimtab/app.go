@@ -27,7 +27,9 @@ type app struct {
 	open openFunc // opens a model
 	npm  string   // the npm client; empty for the one on the PATH
 
-	// interrupts delivers each Ctrl-C. halt ends the process at once.
+	// interrupts delivers each Ctrl-C once listen was called; before that, it
+	// ends the process as usual. halt ends the process at once.
+	listen     func()
 	interrupts <-chan os.Signal
 	halt       func(code int)
 }
@@ -35,7 +37,6 @@ type app struct {
 // hostApp is the app of the real process.
 func hostApp() *app {
 	sig := make(chan os.Signal, 4)
-	signal.Notify(sig, os.Interrupt, syscall.SIGTERM)
 	a := &app{
 		in: os.Stdin, out: os.Stdout, err: os.Stderr,
 		inTTY:      term.IsTerminal(int(os.Stdin.Fd())),
@@ -45,6 +46,7 @@ func hostApp() *app {
 		env:        libs.Host(),
 		now:        time.Now,
 		open:       openModel,
+		listen:     func() { signal.Notify(sig, os.Interrupt, syscall.SIGTERM) },
 		interrupts: sig,
 		halt:       os.Exit,
 	}
@@ -58,6 +60,7 @@ func hostApp() *app {
 // errInterrupted; the second one ends the process. Call stop when the work is
 // done.
 func (a *app) interruptible(parent context.Context) (ctx context.Context, stop func()) {
+	a.listen()
 	ctx, cancel := context.WithCancelCause(parent)
 	done, gone := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -84,6 +84,9 @@ func batchCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, bf *b
 	if err := m.prepare(sf); err != nil {
 		return err
 	}
+	if bf.in == "-" && a.inTTY {
+		fmt.Fprintln(a.err, "reading requests from the terminal, one JSON object a line; Ctrl-D ends")
+	}
 	show := newBatchProgress(a, files.size)
 	o := batch.Options{
 		In: files.in, Out: files.out, Parallel: bf.parallel, Abort: bf.abort, Done: files.done, Progress: show.report,

@@ -26,6 +26,7 @@ var errQuit = errors.New("quit")
 // loop is the interactive chat. It ends with /bye, the end of the input, or
 // two interrupts in a row.
 func (t *talk) loop(ctx context.Context) error {
+	t.app.listen()
 	lines := readLines(t.app.in)
 	defer lines.stop()
 	fmt.Fprintf(t.app.err, "%s. Type a message; /help lists commands.\n", t.model.info.Name)

@@ -71,12 +71,22 @@ func printInstalled(w io.Writer, i libs.Installed, cache string) {
 
 // engineInfo is what `engine info` prints; its JSON form is documented.
 type engineInfo struct {
-	Version  string            `json:"version"`
-	Dir      string            `json:"dir"`
-	Source   string            `json:"source"`
-	Backends []string          `json:"backends"`
-	Devices  []llamacpp.Device `json:"devices"`
-	Features string            `json:"features"`
+	Version  string       `json:"version"`
+	Dir      string       `json:"dir"`
+	Source   string       `json:"source"`
+	Backends []string     `json:"backends"`
+	Devices  []deviceInfo `json:"devices"`
+	Features string       `json:"features"`
+}
+
+// deviceInfo is llamacpp.Device with the documented names.
+type deviceInfo struct {
+	Name        string `json:"name"`
+	Backend     string `json:"backend"`
+	Description string `json:"description"`
+	Kind        string `json:"kind"`
+	Free        uint64 `json:"free"`
+	Total       uint64 `json:"total"`
 }
 
 func newEngineInfo(a *app) *cobra.Command {
@@ -97,7 +107,10 @@ func newEngineInfo(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		i := engineInfo{Version: l.Version(), Dir: set.Dir, Source: set.Source, Backends: set.Backends, Devices: l.Devices(), Features: l.Features()}
+		i := engineInfo{Version: l.Version(), Dir: set.Dir, Source: set.Source, Backends: set.Backends, Features: l.Features()}
+		for _, d := range l.Devices() {
+			i.Devices = append(i.Devices, deviceInfo(d))
+		}
 		return i.print(a.out, asJSON)
 	}
 	return c

@@ -60,7 +60,7 @@ func newTest(t *testing.T, in string, cfg enginetest.FakeConfig) *session {
 	s.app = &app{
 		in: strings.NewReader(in), out: &s.out, err: &s.err, width: 80,
 		env: libs.Env{OS: "linux", Arch: "amd64", Cache: t.TempDir()},
-		now: time.Now, interrupts: s.sig, halt: func(code int) { s.halted <- code },
+		now: time.Now, listen: func() {}, interrupts: s.sig, halt: func(code int) { s.halted <- code },
 	}
 	s.open = func(_ context.Context, o openOptions) (engine.Engine, error) {
 		s.opened = append(s.opened, o)
