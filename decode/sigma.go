@@ -57,7 +57,7 @@ func deviation(vals []float32) float32 {
 	for _, x := range vals {
 		if x != negInf {
 			d := float64(x - mean)
-			acc = float32(float64(acc) + d*d)
+			acc = float32(float64(acc) + float64(d*d))
 		}
 	}
 	return float32(math.Sqrt(float64(acc / n)))
