@@ -28,15 +28,17 @@ type Begin struct {
 
 // Event is one candidate, what was said about it and what became of it.
 type Event struct {
-	Index     int // visible tokens before it
-	Token     decode.Token
-	Piece     []byte
-	Logprob   *Logprob // nil unless asked for
-	Verdicts  []Verdict
-	Action    Action
-	Rewound   int     // committed tokens really taken back
-	Exhausted string  // why a rewind became a stop, else empty
-	Faults    []error // monitors or policies switched off in this step ([FailOpen])
+	Index      int // visible tokens before it
+	Token      decode.Token
+	Piece      []byte
+	End        bool     // it ends the answer
+	Logprob    *Logprob // nil unless asked for
+	Verdicts   []Verdict
+	Rewindable int // Step.Rewindable
+	Action     Action
+	Rewound    int     // committed tokens really taken back
+	Exhausted  string  // why a rewind became a stop, else empty
+	Faults     []error // monitors or policies switched off in this step ([FailOpen])
 
 	Raw    decode.Logits // the row as the model gave it
 	Logits decode.Logits // the row after the processor

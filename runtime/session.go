@@ -41,7 +41,6 @@ type Session struct {
 	scratch     decode.Logits // what the processor edits
 	bans        []decode.Token
 	from        int // where the candidate's bytes begin in the transcript
-	end         bool
 	lp          Logprob
 	step        Step
 	event       Event

@@ -63,8 +63,8 @@ func (s *Session) sample() error {
 	if tok := s.info.Tokenizer; tok != nil {
 		s.text.raw = tok.AppendPiece(s.text.raw, t)
 	}
-	s.end = s.ends(t)
 	s.event.Index, s.event.Token, s.event.Piece = len(s.tokens), t, s.text.raw[s.from:]
+	s.event.End, s.event.Rewindable = s.ends(t), s.rewindable()
 	if !s.cfg.Logprobs {
 		return nil
 	}
@@ -92,8 +92,8 @@ func (s *Session) judge(ctx context.Context) error {
 		return nil
 	}
 	s.step = Step{
-		Index: len(s.tokens), Token: s.event.Token, Piece: s.event.Piece, End: s.end,
-		Verdicts: s.event.Verdicts, Tokens: s.tokens, Rewindable: s.rewindable(),
+		Index: len(s.tokens), Token: s.event.Token, Piece: s.event.Piece, End: s.event.End,
+		Verdicts: s.event.Verdicts, Tokens: s.tokens, Rewindable: s.event.Rewindable,
 		RewindsLeft: s.cfg.MaxRewinds - s.result.Rewinds,
 		DiscardLeft: s.cfg.MaxDiscarded - s.result.Discarded,
 		Plan:        s.plan.Fingerprint(),
@@ -175,7 +175,7 @@ func (s *Session) commit() (FinishReason, error) {
 	if len(s.tokens) == 0 {
 		s.result.Timings.FirstToken = s.cfg.Now().Sub(s.began)
 	}
-	if s.end {
+	if s.event.End {
 		s.text.raw = s.text.raw[:s.from]
 		s.release(len(s.text.raw), true)
 		return FinishStop, nil
