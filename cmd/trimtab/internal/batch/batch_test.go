@@ -391,6 +391,19 @@ func TestResumeFixedLine(t *testing.T) {
 	}
 }
 
+// TestResumeBrokenLine: an answered line that was broken since is reported.
+func TestResumeBrokenLine(t *testing.T) {
+	f := resumeFile(t, `{"id":1,"text":"","tokens":[],"finish_reason":"stop"}`+"\n")
+	done, err := Resume(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Run(context.Background(), Options{In: strings.NewReader(`{"id":1}`), Out: f, Generate: echo, Done: done})
+	if err != nil || p.Failed != 1 || p.Skipped != 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
 func TestResumeRefuses(t *testing.T) {
 	good := `{"id":1,"text":"","tokens":[],"finish_reason":"stop"}` + "\n"
 	cases := map[string]string{
