@@ -24,6 +24,7 @@ type Engine struct {
 	info                      engine.Info
 	tokenizer                 *tokenizer
 	params                    contextParams
+	canvas                    bool // every feed is a whole text, nothing is cached
 	plain                     bool // an attention-only model: rows keep their order, rewind is exact
 	batchRows                 int  // rows that one llama_decode call takes
 	stop                      [2]byte
@@ -106,7 +107,7 @@ func (e *Engine) fork(s *Sequence, from engine.Origin) error {
 		return err
 	}
 	if !e.info.Caps.Fork {
-		return engine.Unsupported("fork", "a recurrent state cannot be split")
+		return engine.Unsupported("fork", "a recurrent state cannot be split, a canvas model has none")
 	}
 	if from.Len <= 0 || from.Len > src.len {
 		return fmt.Errorf("fork of %d rows from a sequence of %d", from.Len, src.len)
@@ -138,6 +139,9 @@ func (e *Engine) Save(seq engine.Sequence) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("save: %w", err)
 	}
+	if !e.info.Caps.Save {
+		return nil, engine.Unsupported("save", "a canvas model caches nothing")
+	}
 	size := call(e.lib.stateSeqGetSize, e.ctx, uintptr(s.id))
 	head := e.savedHead(s.len)
 	out := make([]byte, len(head)+int(size)+8)
@@ -156,6 +160,9 @@ func (e *Engine) savedHead(rows int) []byte {
 }
 
 func (e *Engine) restore(s *Sequence, saved []byte) error {
+	if !e.info.Caps.Save {
+		return engine.Unsupported("restore", "a canvas model caches nothing")
+	}
 	head := e.savedHead(0)
 	fixed := len(head) - 8
 	if len(saved) < len(head)+8 || !bytes.HasPrefix(saved, []byte(savedMagic)) {

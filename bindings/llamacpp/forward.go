@@ -33,7 +33,9 @@ func (e *Engine) Forward(ctx context.Context, feeds []engine.Feed) error {
 	}
 	for i := range e.jobs {
 		j := &e.jobs[i]
-		j.seq.len += j.rows
+		if !e.canvas {
+			j.seq.len += j.rows
+		}
 	}
 	return nil
 }
@@ -63,6 +65,9 @@ func (e *Engine) plan(ctx context.Context, feeds []engine.Feed) (total int, err 
 	if total == 0 {
 		return 0, errors.New("no rows to feed")
 	}
+	if e.canvas && total > e.info.MaxBatch {
+		return 0, fmt.Errorf("canvases of %d rows in one batch, the limit is %d (Options.Batch)", total, e.info.MaxBatch)
+	}
 	return total, nil
 }
 
@@ -80,7 +85,7 @@ func (e *Engine) job(f *engine.Feed) (job, error) {
 	if err := e.checkRows(f); err != nil {
 		return job{}, err
 	}
-	j := job{seq: s, feed: f, rows: f.Rows(e.info.Width), start: s.len}
+	j := job{seq: s, feed: f, rows: f.Rows(e.info.Width), start: s.len, forced: e.canvas}
 	if j.start+j.rows > e.info.Context {
 		return job{}, fmt.Errorf("%d rows after %d, the context takes %d: %w", j.rows, j.start, e.info.Context, engine.ErrContextFull)
 	}
@@ -251,6 +256,9 @@ func (e *Engine) collectLogits(single bool) {
 
 // undo takes back what a failed Forward appended.
 func (e *Engine) undo() error {
+	if e.canvas {
+		return nil
+	}
 	var faults []error
 	for i := range e.jobs {
 		j := &e.jobs[i]

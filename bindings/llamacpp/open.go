@@ -27,7 +27,7 @@ func (l *Library) Open(path string, o Options) (*Engine, error) {
 }
 
 func (l *Library) load(path string, o Options) (*Engine, error) {
-	meta, err := readModel(path)
+	meta, err := readModel(path, o.Canvas)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ type modelFile struct {
 	trained                    int // context length
 }
 
-func readModel(path string) (m modelFile, err error) {
+func readModel(path string, canvas bool) (m modelFile, err error) {
 	f, err := gguf.Open(path)
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrModel, err)
@@ -68,8 +68,8 @@ func readModel(path string) (m modelFile, err error) {
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	if diffusionArchs[arch] {
-		return m, engine.Unsupported("architecture "+arch, "it is a diffusion model, which this engine does not decode yet")
+	if diffusionArchs[arch] && !canvas {
+		return m, engine.Unsupported("architecture "+arch, "it is a diffusion model, which has no next token; Options.Canvas opens it for whole canvases")
 	}
 	if err := gguf.CheckModel(f); err != nil {
 		return m, fmt.Errorf("%w: %w", ErrModel, err)
@@ -133,12 +133,17 @@ func (l *Library) newEngine(model uintptr, meta modelFile, o Options) (*Engine, 
 	if callBool(l.modelHasEncoder, model) {
 		return nil, engine.Unsupported("architecture "+meta.arch, "it has an encoder")
 	}
-	if callBool(l.modelIsDiffusion, model) {
+	canvas := callBool(l.modelIsDiffusion, model)
+	if canvas && !o.Canvas {
 		return nil, engine.Unsupported("architecture "+meta.arch, "it is a diffusion model")
+	}
+	if canvas {
+		o.Ubatch = o.Batch // rows that see each other must be computed together
 	}
 	e := &Engine{
 		lib: l, model: model, vocab: call(l.modelGetVocab, model),
-		plain: !callBool(l.modelIsRecurrent, model) && !callBool(l.modelIsHybrid, model),
+		canvas: canvas,
+		plain:  !callBool(l.modelIsRecurrent, model) && !callBool(l.modelIsHybrid, model),
 	}
 	e.info = engine.Info{
 		Name: meta.name, Arch: meta.arch, Hash: meta.hash, Template: meta.template,
@@ -189,6 +194,9 @@ func (e *Engine) newContext(o Options) error {
 	e.memory = call(l.getMemory, e.ctx)
 	e.info.Cells = int(uint32(call(l.nCtx, e.ctx)))
 	e.info.Context = min(o.Context, e.info.Cells)
+	if e.canvas {
+		e.info.Context = min(e.info.Context, o.Ubatch)
+	}
 	e.info.MaxBatch = int(uint32(call(l.nUbatch, e.ctx)))
 	e.batchRows = int(uint32(call(l.nBatch, e.ctx)))
 	return nil
@@ -209,7 +217,7 @@ func (l *Library) deviceNames() string {
 func (e *Engine) caps() engine.Caps {
 	c := engine.Caps{
 		Embeddings: callInt(e.lib.modelNEmbdInp, e.model) == e.info.Width,
-		Rewind:     e.plain, Fork: e.plain, Save: true,
+		Rewind:     e.plain && !e.canvas, Fork: e.plain && !e.canvas, Save: !e.canvas, Canvas: e.canvas,
 		Interrupt: e.lib.strlen != 0,
 	}
 	site := func(s steer.Site) error {

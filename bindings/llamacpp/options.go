@@ -49,6 +49,10 @@ type Options struct {
 	Flash        Flash
 	NoMmap       bool // read the weights instead of mapping the file
 
+	// Canvas opens masked-diffusion models too, which are refused without it.
+	// They see a text as a whole and keep no cache: see engine.Caps.Canvas.
+	Canvas bool
+
 	// Progress, when not nil, is called with the share of the weights that is
 	// loaded, from 0 to 1. Returning false stops the load.
 	Progress func(share float32) bool

@@ -100,7 +100,7 @@ func (s *Sequence) Rewind(n int) error {
 	case n == 0:
 		return nil
 	case !s.engine.info.Caps.Rewind:
-		return engine.Unsupported("rewind", "a recurrent state cannot be taken back")
+		return engine.Unsupported("rewind", "a recurrent state cannot be taken back, a canvas model has none")
 	}
 	if err := s.truncate(s.len - n); err != nil {
 		return fmt.Errorf("rewind: %w", err)
@@ -130,7 +130,9 @@ func (s *Sequence) Close() error {
 	if e.closed {
 		return nil
 	}
-	call(e.lib.memorySeqRm, e.memory, uintptr(s.id), 0, minusOne)
+	if !e.canvas {
+		call(e.lib.memorySeqRm, e.memory, uintptr(s.id), 0, minusOne)
+	}
 	e.slots[s.id] = nil
 	return nil
 }

@@ -51,7 +51,7 @@ type Engine interface {
 	Info() *Info
 
 	// NewSequence opens a sequence: an empty one for the zero Origin, else a
-	// copy of another or of saved bytes. Errors: ErrNoSequence, ErrClosed,
+	// copy of another or of saved bytes. It has no plan, a fork neither. Errors: ErrNoSequence, ErrClosed,
 	// ErrUnsupported, ErrContextFull, or a context error.
 	NewSequence(ctx context.Context, from Origin) (Sequence, error)
 
@@ -172,6 +172,11 @@ type Caps struct {
 	Fork       bool // Origin.Fork
 	Save       bool // Engine.Save and Origin.Saved
 	Interrupt  bool // a cancelled context stops Forward before it is done
+
+	// Canvas: the model sees texts as a whole and caches nothing, as masked
+	// diffusion does. Every feed is then a complete text whose rows all see
+	// each other, and its sequence stays empty.
+	Canvas bool
 
 	// Capture and Edit answer per site; nil means never. They are pure and
 	// safe for concurrent use.
