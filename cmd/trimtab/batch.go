@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/trimtab/trimtab/cmd/trimtab/internal/batch"
+	"github.com/trimtab/trimtab/runtime"
 	"github.com/trimtab/trimtab/runtime/engine"
 )
 
@@ -41,7 +42,7 @@ func newBatch(a *app) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&bf.in, "in", "-", "`FILE` of requests, - for the standard input")
 	f.StringVar(&bf.out, "out", "-", "`FILE` of answers, - for the standard output")
-	f.IntVar(&bf.parallel, "parallel", 4, "requests answered at once")
+	f.IntVar(&bf.parallel, "parallel", 4, "requests answered at once; with 1, equal runs give equal bits")
 	f.IntVar(&bf.cells, "cells", 0, "tokens kept for all requests together (default: --ctx times --parallel, at most times 4)")
 	f.BoolVar(&bf.abort, "abort", false, "end at the first faulty line")
 	f.BoolVar(&bf.stats, "stats", false, "print counts and speed at the end")
@@ -67,6 +68,13 @@ func (b *batchFlags) check(c *cobra.Command) error {
 	return nil
 }
 
+// schedule says how requests share the engine. One at a time they share
+// nothing, not even cached prefixes: sums over other shapes of a batch differ in
+// their last bits, and then equal runs would not give equal texts.
+func (b *batchFlags) schedule() runtime.Options {
+	return runtime.Options{Slots: b.parallel, Queue: b.parallel, NoCache: b.parallel == 1}
+}
+
 func batchCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, bf *batchFlags) (err error) {
 	files, err := bf.files(c, a)
 	if err != nil {
@@ -76,7 +84,7 @@ func batchCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, bf *b
 	ctx, stop := a.interruptible(c.Context())
 	defer stop()
 	ef.cells = bf.cells
-	m, err := load(ctx, a, ef, bf.parallel)
+	m, err := load(ctx, a, ef, bf.schedule())
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/trimtab/trimtab/bindings/llamacpp"
 	"github.com/trimtab/trimtab/bindings/llamacpp/libs"
 	"github.com/trimtab/trimtab/internal/randmodel"
@@ -164,7 +166,8 @@ func TestInspectEscapesTerminalCodes(t *testing.T) {
 	}
 }
 
-// TestRealEngine runs the program on the built-in model with the real engine.
+// TestRealEngine runs the program on the built-in model with the real engine:
+// sampled, twice, the second time resumed from the middle.
 func TestRealEngine(t *testing.T) {
 	set, err := libs.Find("", libs.Host())
 	if err != nil {
@@ -173,19 +176,22 @@ func TestRealEngine(t *testing.T) {
 		}
 		t.Skipf("llama.cpp is missing: %v", err)
 	}
-	in := `{"id":"a","messages":[{"role":"user","content":"What is 2 + 3?"}]}` + "\n" + `{"id":"b","prompt":"Once"}` + "\n"
-	var texts []string
-	for range 2 {
-		s := newTest(t, in, enginetest.FakeConfig{})
+	out := filepath.Join(t.TempDir(), "out")
+	run := func() string {
+		s := newTest(t, prompts(12), enginetest.FakeConfig{})
 		s.open = openModel
 		s.env.Lib = set.Dir
-		if code := s.run("batch", "--temp", "0", "--max-tokens", "12"); code != codeOK {
+		if code := s.run("batch", "--max-tokens", "24", "--parallel", "1", "--seed", "3", "--out", out); code != codeOK {
 			t.Fatal(s.err.String())
 		}
-		texts = append(texts, withoutTimings(t, s.out.String()))
+		return readFile(t, out)
 	}
-	if texts[0] != texts[1] || strings.Count(texts[0], "\n") != 2 {
-		t.Errorf("two runs gave\n%s\n%s", texts[0], texts[1])
+	whole := run()
+	if err := os.Truncate(out, int64(len(whole))/2); err != nil {
+		t.Fatal(err)
 	}
-	t.Log(texts[0])
+	if d := cmp.Diff(withoutTimings(t, whole), withoutTimings(t, run())); d != "" {
+		t.Error(d)
+	}
+	t.Log(whole)
 }

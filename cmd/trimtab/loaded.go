@@ -31,11 +31,11 @@ func (m *loaded) close() {
 	m.engine.Close()
 }
 
-// load opens a model for so many texts at once, reads its template and starts
-// its scheduler. The caller closes it.
-func load(ctx context.Context, a *app, f *engineFlags, parallel int) (*loaded, error) {
+// load opens a model, reads its template and starts a scheduler with the given
+// options, of which Slots must be set. The caller closes it.
+func load(ctx context.Context, a *app, f *engineFlags, so runtime.Options) (*loaded, error) {
 	line := newStatusLine(a)
-	o := f.options(a, parallel)
+	o := f.options(a, so.Slots)
 	o.progress = func(share float32) bool {
 		line.set("loading "+f.model+" "+bar(float64(share), 20), share == 0 || share == 1)
 		return ctx.Err() == nil
@@ -51,7 +51,7 @@ func load(ctx context.Context, a *app, f *engineFlags, parallel int) (*loaded, e
 		}
 		return nil, err
 	}
-	m, err := newLoaded(e, a.now, parallel)
+	m, err := newLoaded(e, a.now, so)
 	if err != nil {
 		e.Close()
 		return nil, err
@@ -59,7 +59,7 @@ func load(ctx context.Context, a *app, f *engineFlags, parallel int) (*loaded, e
 	return m, nil
 }
 
-func newLoaded(e engine.Engine, now func() time.Time, parallel int) (*loaded, error) {
+func newLoaded(e engine.Engine, now func() time.Time, so runtime.Options) (*loaded, error) {
 	info := e.Info()
 	if info.Tokenizer == nil {
 		return nil, engine.Unsupported("text", "the model has no tokenizer")
@@ -74,7 +74,7 @@ func newLoaded(e engine.Engine, now func() time.Time, parallel int) (*loaded, er
 	}
 	m := &loaded{engine: e, info: info, template: t, control: chat.ControlWords(info.Tokenizer, info.Vocab), now: now}
 	m.vocab = decode.Vocab{Size: info.Vocab, End: ends(info), Piece: info.Tokenizer.AppendPiece, Encode: m.plain}
-	m.sched, err = runtime.NewScheduler(e, runtime.Options{Slots: parallel, Queue: parallel})
+	m.sched, err = runtime.NewScheduler(e, so)
 	return m, err
 }
 

@@ -81,7 +81,7 @@ func runCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, rf *run
 		rf.prompt = text
 	}
 	ctx, stop := a.interruptible(c.Context())
-	m, err := load(ctx, a, ef, 1)
+	m, err := load(ctx, a, ef, runtime.Options{Slots: 1})
 	stop()
 	if err != nil {
 		return err
