@@ -86,7 +86,7 @@ type Action struct {
 	// Release lets all held text leave: after Commit with the candidate, with
 	// Stop without it. It means nothing with Rewind.
 	Release bool
-	Reason  string // for people, events and traces
+	Reason  string // for people, events and traces; at most 1024 bytes
 }
 
 // check reports why the action cannot be carried out.
@@ -96,6 +96,9 @@ func (a *Action) check(vocab int) error {
 	}
 	if a.Rewind < 0 || a.GuideSpan < 0 {
 		return fmt.Errorf("action %s: rewind %d and guide span %d must not be negative", a.Kind, a.Rewind, a.GuideSpan)
+	}
+	if len(a.Reason) > maxNote {
+		return fmt.Errorf("action %s: reason of %d bytes, the limit is %d", a.Kind, len(a.Reason), maxNote)
 	}
 	if a.Kind != Rewind && a.Rewind != 0 {
 		return fmt.Errorf("action %s: rewinds %d tokens", a.Kind, a.Rewind)

@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/trimtab/trimtab/decode"
@@ -14,35 +16,36 @@ import (
 type instant struct {
 	engine.Engine
 	info engine.Info
-	seq  instantSeq
+	row  decode.Logits
 }
 
 type instantSeq struct {
-	n   int
-	row decode.Logits
+	e *instant
+	n int
 }
 
 func newInstant(vocab int) *instant {
-	e := &instant{info: engine.Info{Vocab: vocab, Width: 8, Layers: 1, Context: 1 << 40, Cells: 1 << 40, MaxSequences: 1, MaxBatch: 512}}
+	e := &instant{info: engine.Info{Vocab: vocab, Width: 8, Layers: 1, Context: 1 << 40, Cells: 1 << 50, MaxSequences: 64, MaxBatch: 512}}
 	e.info.Caps.Rewind = true
-	e.seq.row = make(decode.Logits, vocab)
-	for i := range e.seq.row {
-		e.seq.row[i] = float32(i*7919%vocab) / float32(vocab)
+	e.row = make(decode.Logits, vocab)
+	for i := range e.row {
+		e.row[i] = float32(i*7919%vocab) / float32(vocab)
 	}
 	return e
 }
 
 func (e *instant) Info() *engine.Info { return &e.info }
 func (e *instant) NewSequence(context.Context, engine.Origin) (engine.Sequence, error) {
-	e.seq.n = 0
-	return &e.seq, nil
+	return &instantSeq{e: e}, nil
 }
 func (e *instant) Forward(_ context.Context, feeds []engine.Feed) error {
-	e.seq.n += len(feeds[0].Tokens)
+	for i := range feeds {
+		feeds[i].Seq.(*instantSeq).n += len(feeds[i].Tokens)
+	}
 	return nil
 }
 func (s *instantSeq) Len() int                                 { return s.n }
-func (s *instantSeq) Logits() decode.Logits                    { return s.row }
+func (s *instantSeq) Logits() decode.Logits                    { return s.e.row }
 func (s *instantSeq) Activation(steer.Site) ([]float32, error) { return nil, nil }
 func (s *instantSeq) Steer(*steer.Plan) error                  { return nil }
 func (s *instantSeq) Rewind(n int) error                       { s.n -= n; return nil }
@@ -75,6 +78,26 @@ func BenchmarkToken(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
+		})
+	}
+}
+
+// BenchmarkBatch is a whole round of the scheduler, per token, with readers.
+func BenchmarkBatch(b *testing.B) {
+	for _, n := range []int{1, 4, 16} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			cfg := benchConfig(b, 768)
+			cfg.MaxTokens = b.N/n + 1
+			s := must(NewScheduler(cfg.Engine, Options{NoCache: true}))
+			defer s.Close()
+			b.ReportAllocs()
+			b.ResetTimer()
+			var all sync.WaitGroup
+			for range n {
+				st := must(s.Submit(b.Context(), cfg))
+				all.Go(func() { must(readAll(st)) })
+			}
+			all.Wait()
 		})
 	}
 }

@@ -115,6 +115,7 @@ func (d *driver) step() {
 		d.due = append(d.due, st)
 	}
 	d.crew.advance(d.due)
+	d.count.steps.Add(int64(len(d.due)))
 }
 
 // forward runs the batch. The engine is interrupted, where it can be, when

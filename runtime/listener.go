@@ -12,7 +12,7 @@ import (
 // Listener is told what a session does, in order. Any hook may be nil. Hooks
 // run inside the step loop, of a scheduler too, so they must be quick; they
 // must not keep what they are handed. An error or a panic ends that session,
-// and only that one.
+// and only that one. A submission that never gets a slot has no events.
 type Listener struct {
 	Start func(ctx context.Context, b *Begin) error  // before anything is fed
 	Step  func(ctx context.Context, e *Event) error  // after each decision was applied

@@ -386,6 +386,8 @@ func TestFaults(t *testing.T) {
 		{"policy kind", Config{Policy: acts(Action{Kind: 9}, nil)}, "unknown action kind(9)"},
 		{"policy negative", Config{Policy: acts(Action{Kind: Rewind, Rewind: -1}, nil)}, "must not be negative"},
 		{"policy commit with rewind", Config{Policy: acts(Action{Rewind: 1}, nil)}, "action commit: rewinds 1 tokens"},
+		{"monitor note", Config{Monitors: []monitors.Monitor{verdict(monitors.Verdict{Note: strings.Repeat("x", 2000)}, nil)}}, "note of 2000 bytes"},
+		{"policy reason", Config{Policy: acts(Action{Reason: strings.Repeat("x", 2000)}, nil)}, "reason of 2000 bytes"},
 		{"policy ban", Config{Policy: acts(Action{Ban: []decode.Token{99999}}, nil)}, "banned token 99999"},
 		{"policy guide", Config{Policy: acts(Action{Guide: []decode.Token{-1}}, nil)}, "guidance token -1"},
 		{"policy long guide", Config{Policy: acts(Action{Guide: make([]decode.Token, 65)}, nil)}, "65 hidden tokens at once, the limit is 64"},

@@ -21,7 +21,7 @@ var ErrQueueFull = errors.New("queue full")
 //
 // A submission gets a slot when one is free and the cells that it may ever
 // need (prompt, MaxTokens, MaxGuide) can be reserved, so a running session
-// never meets a full cache. Until then it waits, first come first served: a
+// never meets a full cache; without MaxTokens that is a whole context. Until then it waits, first come first served: a
 // large request at the head is not passed by small ones behind it, so it waits
 // no longer than the sessions before it run.
 //
@@ -58,9 +58,9 @@ type Scheduler struct {
 }
 
 type counters struct {
-	forwards, prompt, cached, generated  atomic.Int64
-	finished, cancelled, failed, refused atomic.Int64
-	keptSequences, keptRows              atomic.Int64
+	forwards, steps, prompt, cached, generated atomic.Int64
+	finished, cancelled, failed, refused       atomic.Int64
+	keptSequences, keptRows                    atomic.Int64
 }
 
 // Stats are counts since the start, and the state of the moment.
@@ -73,6 +73,7 @@ type Stats struct {
 	KeptRows      int // their rows
 
 	Forwards        int64
+	Steps           int64 // tokens decided on in all sessions
 	PromptTokens    int64 // rows of prompts, fed or taken from the cache
 	CachedTokens    int64 // of those, taken from the cache
 	GeneratedTokens int64 // tokens of the texts that have ended
@@ -232,7 +233,7 @@ func (s *Scheduler) Stats() Stats {
 	return Stats{
 		Queued: len(s.waiting), Active: s.active, Reserved: s.reserved,
 		KeptSequences: int(c.keptSequences.Load()), KeptRows: int(c.keptRows.Load()),
-		Forwards: c.forwards.Load(), PromptTokens: c.prompt.Load(), CachedTokens: c.cached.Load(), GeneratedTokens: c.generated.Load(),
+		Forwards: c.forwards.Load(), Steps: c.steps.Load(), PromptTokens: c.prompt.Load(), CachedTokens: c.cached.Load(), GeneratedTokens: c.generated.Load(),
 		Finished: c.finished.Load(), Cancelled: c.cancelled.Load(), Failed: c.failed.Load(), Refused: c.refused.Load(),
 	}
 }

@@ -210,6 +210,19 @@ func TestCancelFreesTheSlot(t *testing.T) {
 	}
 }
 
+// TestCancelInterrupts: a Forward that nobody waits for any more is given up.
+func TestCancelInterrupts(t *testing.T) {
+	entered := make(chan struct{})
+	eng := fake(t, enginetest.FakeConfig{Hooks: enginetest.Hooks{Before: enginetest.BlockAt(1, entered, nil)}})
+	s := schedule(t, eng, Options{})
+	st := must(s.Submit(t.Context(), Config{Prompt: prompt}))
+	<-entered
+	st.Close()
+	if r, err := st.Wait(t.Context()); !errors.Is(err, context.Canceled) || r.FinishReason != FinishCancelled {
+		t.Errorf("%v, %+v", err, r)
+	}
+}
+
 // TestCancelOneOfMany: the others of the batch do not notice.
 func TestCancelOneOfMany(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())

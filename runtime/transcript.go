@@ -9,17 +9,16 @@ import (
 // and how much of them has left. What left is kept as valid UTF-8 in out, which
 // only ever grows, so slices of it may be handed out.
 type transcript struct {
-	raw     []byte   // bytes of the committed tokens, and of the candidate at the end
-	sent    int      // bytes of raw that have left
-	out     []byte   // what left, invalid bytes replaced
-	stops   []string // never empty strings
-	longest int      // bytes of the longest stop string
+	raw   []byte   // bytes of the committed tokens, and of the candidate at the end
+	sent  int      // bytes of raw that have left
+	out   []byte   // what left, invalid bytes replaced
+	stops [][]byte // none of them empty
 }
 
 func newTranscript(stops []string) transcript {
-	t := transcript{stops: stops}
+	var t transcript
 	for _, s := range stops {
-		t.longest = max(t.longest, len(s))
+		t.stops = append(t.stops, []byte(s))
 	}
 	return t
 }
@@ -34,7 +33,7 @@ func (t *transcript) stop(from int) (start int, found bool) {
 		if lo > len(t.raw) {
 			continue
 		}
-		i := bytes.Index(t.raw[lo:], []byte(s))
+		i := bytes.Index(t.raw[lo:], s)
 		if i < 0 {
 			continue
 		}
@@ -50,7 +49,7 @@ func (t *transcript) open() int {
 	most := 0
 	for _, s := range t.stops {
 		for k := min(len(s)-1, len(t.raw)-t.sent); k > most; k-- {
-			if string(t.raw[len(t.raw)-k:]) == s[:k] {
+			if bytes.Equal(t.raw[len(t.raw)-k:], s[:k]) {
 				most = k
 				break
 			}

@@ -114,6 +114,9 @@ func (s *Session) observe(ctx context.Context) error {
 	return nil
 }
 
+// maxNote bounds, in bytes, the words of a verdict and of an action.
+const maxNote = 1024
+
 // observe returns a verdict that can be worked with, or an error.
 func (w *watch) observe(ctx context.Context, o *monitors.Observation) (v monitors.Verdict, err error) {
 	defer recovered(&err)
@@ -125,6 +128,8 @@ func (w *watch) observe(ctx context.Context, o *monitors.Observation) (v monitor
 		return v, fmt.Errorf("score is %v", v.Score)
 	case v.Onset < 0 || v.Onset > o.Step:
 		return v, fmt.Errorf("onset %d of %d tokens", v.Onset, o.Step)
+	case len(v.Note) > maxNote:
+		return v, fmt.Errorf("note of %d bytes, the limit is %d", len(v.Note), maxNote)
 	}
 	return v, nil
 }
