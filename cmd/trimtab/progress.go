@@ -86,7 +86,7 @@ func newInstallProgress(a *app) *installProgress {
 }
 
 var stageWords = map[libs.Stage]string{
-	libs.StageVerify: "checking what is there", libs.StageDownload: "downloading",
+	libs.StageVerify: "checking the files of", libs.StageDownload: "downloading",
 	libs.StageCheck: "checking the hash of", libs.StageUnpack: "unpacking",
 }
 
