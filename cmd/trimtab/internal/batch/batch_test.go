@@ -319,4 +319,3 @@ func TestRunCancelled(t *testing.T) {
 		t.Error(d)
 	}
 }
-
