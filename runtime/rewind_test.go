@@ -178,6 +178,30 @@ func TestPartlyReleased(t *testing.T) {
 	}
 }
 
+// TestWindowAfterRelease: a release that a begun stop string kept back is over
+// when the tokens it was meant for are taken back.
+func TestWindowAfterRelease(t *testing.T) {
+	eng := saying(t, "STxyzw")
+	var held []int
+	released, rewound := false, false
+	cfg := Config{Engine: eng, Prompt: prompt, Stop: []string{"STOP"}, HoldBack: 3, Policy: judge(func(s *Step) (Action, error) {
+		held = append(held, s.Rewindable)
+		switch {
+		case s.Index == 1 && !released:
+			released = true
+			return Action{Release: true}, nil
+		case s.Index == 2 && !rewound:
+			rewound = true
+			return Action{Kind: Rewind, Rewind: 2}, nil
+		}
+		return Action{}, nil
+	})}
+	r, _, err := generate(t, cfg)
+	if want := []int{0, 1, 2, 0, 1, 2, 3, 3, 3, 3}; err != nil || r.Text != "STxyzw" || !slices.Equal(held, want) {
+		t.Errorf("%v, %q, could take back %v, want %v", err, r.Text, held, want)
+	}
+}
+
 func ones(n int) []float32 {
 	v := make([]float32, n)
 	for i := range v {
