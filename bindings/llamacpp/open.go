@@ -31,7 +31,7 @@ func (l *Library) load(path string, o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	o = o.fill(meta.trained, l.hasGPU())
+	o = o.fill(meta.size, meta.trained, l.hasGPU())
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -55,7 +55,8 @@ func (l *Library) load(path string, o Options) (*Engine, error) {
 // modelFile is what Go read from the file before llama.cpp sees it.
 type modelFile struct {
 	name, arch, template, hash string
-	trained                    int // context length
+	size                       int64 // bytes
+	trained                    int   // context length
 }
 
 func readModel(path string, canvas bool) (m modelFile, err error) {
@@ -78,7 +79,7 @@ func readModel(path string, canvas bool) (m modelFile, err error) {
 	if err != nil {
 		return m, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	m = modelFile{arch: arch, trained: int(min(trained, maxContext))}
+	m = modelFile{arch: arch, size: f.Size, trained: int(min(trained, maxContext))}
 	if m.hash, err = f.Fingerprint(); err != nil {
 		return m, fmt.Errorf("%w: %w", ErrModel, err)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/trimtab/trimtab/cmd/trimtab/internal/batch"
@@ -18,8 +17,7 @@ type tokens = []decode.Token
 type loaded struct {
 	engine   engine.Engine
 	info     *engine.Info
-	template *chat.Template
-	control  []string
+	prompter *chat.Prompter
 	vocab    decode.Vocab
 	sched    *runtime.Scheduler
 	now      func() time.Time
@@ -61,18 +59,11 @@ func load(ctx context.Context, a *app, f *engineFlags, so runtime.Options) (*loa
 
 func newLoaded(e engine.Engine, now func() time.Time, so runtime.Options) (*loaded, error) {
 	info := e.Info()
-	if info.Tokenizer == nil {
-		return nil, engine.Unsupported("text", "the model has no tokenizer")
-	}
-	source := info.Template
-	if source == "" {
-		source = chat.ChatML
-	}
-	t, err := chat.Parse(source, chat.Options{})
+	p, err := chat.NewPrompter(info, chat.Options{})
 	if err != nil {
-		return nil, badInput("chat template of %s: %w", info.Name, err)
+		return nil, badInput("%w", err)
 	}
-	m := &loaded{engine: e, info: info, template: t, control: chat.ControlWords(info.Tokenizer, info.Vocab), now: now}
+	m := &loaded{engine: e, info: info, prompter: p, now: now}
 	m.vocab = decode.Vocab{Size: info.Vocab, End: ends(info), Piece: info.Tokenizer.AppendPiece, Encode: m.plain}
 	m.sched, err = runtime.NewScheduler(e, so)
 	return m, err
@@ -110,23 +101,11 @@ func (m *loaded) rawPrompt(text string) ([]decode.Token, error) {
 // chatPrompt renders a conversation with the model's template. No message can
 // forge a control word.
 func (m *loaded) chatPrompt(messages []batch.Message) ([]decode.Token, error) {
-	sp := m.info.Tokenizer.Specials()
-	in := chat.Input{AddGenerationPrompt: true, BOS: m.word(sp.BOS), EOS: m.word(sp.EOS), Now: m.now}
+	in := chat.Input{AddGenerationPrompt: true, Now: m.now}
 	for _, msg := range messages {
 		in.Messages = append(in.Messages, chat.Message{Role: msg.Role, Content: msg.Content})
 	}
-	parts, err := m.template.RenderParts(in, m.control)
-	if err != nil {
-		return nil, fmt.Errorf("chat template: %w", err)
-	}
-	return chat.Encode(m.info.Tokenizer, parts, true)
-}
-
-func (m *loaded) word(t decode.Token) string {
-	if t < 0 {
-		return ""
-	}
-	return m.info.Tokenizer.Text(t)
+	return m.prompter.Prompt(in)
 }
 
 // answerOf turns a result into the documented form.

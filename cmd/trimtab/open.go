@@ -92,9 +92,6 @@ func openModel(ctx context.Context, o openOptions) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.llama.Threads == 0 && isSmall(path) {
-		o.llama.Threads = 1
-	}
 	if err := o.shareCells(path); err != nil {
 		return nil, err
 	}
@@ -139,17 +136,6 @@ func nanoPath(env libs.Env) (string, error) {
 		return "", fmt.Errorf("built-in model: %w", err)
 	}
 	return path, nil
-}
-
-// smallModel is the file size under which one thread is fastest: a pass takes
-// less than a millisecond, and llama.cpp's threads spin while they wait for
-// each other. On two busy cores the built-in model made 1967 tokens/s with one
-// thread and 282 with two.
-const smallModel = 32 << 20
-
-func isSmall(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.Size() < smallModel
 }
 
 // shareCells gives sequences that run at once room for texts of full length,

@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/trimtab/trimtab/bindings/llamacpp"
+	"github.com/trimtab/trimtab/bindings/llamacpp/libs"
+	"github.com/trimtab/trimtab/internal/randmodel"
+)
+
+// TestPair feeds known durations: ratios are per round, the first round does
+// not count, and the order alternates.
+func TestPair(t *testing.T) {
+	var order strings.Builder
+	side := func(name string, times ...time.Duration) work {
+		return func(_ context.Context, round int) (time.Duration, error) {
+			order.WriteString(name)
+			return times[round] * time.Second, nil
+		}
+	}
+	row, err := pair(context.Background(), "x", 100, 3, side("a", 99, 10, 10, 10), side("b", 1, 10, 20, 5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Row{Name: "x", Tokens: 100, Bare: 10, Ours: 10, Ratio: 1, Min: 0.5, Max: 2, Rounds: 3}
+	if row != want || order.String() != "abbaabba" {
+		t.Errorf("got %+v in order %s", row, &order)
+	}
+	broken := func(context.Context, int) (time.Duration, error) { return 0, errors.New("no power") }
+	if _, err := pair(context.Background(), "x", 1, 1, side("a", 1, 1), broken); err == nil || !strings.Contains(err.Error(), "x, round 0: no power") {
+		t.Errorf("a failing side gave %v", err)
+	}
+}
+
+// TestDecode runs every comparison on a tiny model, and holds the allocations
+// that the project promises.
+func TestDecode(t *testing.T) {
+	set, err := libs.Find("", libs.Host())
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	llama, err := llamacpp.Load(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec, err := randmodel.Preset("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "tiny.gguf")
+	if err := randmodel.Write(path, spec); err != nil {
+		t.Fatal(err)
+	}
+	e, err := llama.Open(path, llamacpp.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	d := Decode{Engine: e, Rounds: 1, Tokens: 32, Prompt: 4, Prefill: 700, Batches: []int{3}, Now: time.Now, Note: func(string) {}}
+	rep, err := d.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Rows) != 3 || rep.Rows[0].Ratio <= 0 || rep.Rows[2].Tokens != 700 {
+		t.Errorf("the rows are %+v", rep.Rows)
+	}
+	if rep.Engine != 0 || rep.Session > 5 {
+		t.Errorf("heap objects per token: engine %v, want 0; session %v, want at most 5", rep.Engine, rep.Session)
+	}
+	var out strings.Builder
+	if err := rep.Print(&out); err != nil || !strings.Contains(out.String(), "scheduler, 3 sequences") {
+		t.Errorf("printed %q, %v", out.String(), err)
+	}
+}
