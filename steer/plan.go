@@ -66,8 +66,9 @@ func (p *Plan) Fingerprint() uint64 {
 }
 
 // PromptFingerprint is Fingerprint over the interventions that can act on
-// prompt rows. Prompt rows cached under two plans are interchangeable exactly
-// when these agree, so a plan that acts only on generated rows has 0 here.
+// prompt rows, so a plan that acts only on generated rows has 0 here. Prompt
+// rows that were cached under two plans are interchangeable when these agree
+// and the prompts were equally long: a window may count from the prompt's end.
 func (p *Plan) PromptFingerprint() uint64 {
 	if p == nil {
 		return 0

@@ -105,7 +105,7 @@ func (a *app) benchModel(ctx context.Context, f *benchFlags, model string, large
 		o.llama.Context = 4352 // the long prompt and what follows it
 		d.Prefill, d.Batches = 4000, []int{4, 16}
 	} else {
-		d.Tokens *= 8 // a token takes far less than a millisecond
+		d.Tokens *= 4 // a token takes far less than a millisecond
 	}
 	e, err := a.open(ctx, o)
 	if err != nil {
@@ -115,6 +115,9 @@ func (a *app) benchModel(ctx context.Context, f *benchFlags, model string, large
 	var ok bool
 	if d.Engine, ok = e.(*llamacpp.Engine); !ok {
 		return errors.New("bench: this engine is not llama.cpp in-process")
+	}
+	if most := (e.Info().Context - 64) / 2; d.Tokens > most {
+		return badInput("bench: %d tokens a run do not fit the model's context of %d: use --tokens %d or less", d.Tokens, e.Info().Context, f.tokens*most/d.Tokens)
 	}
 	rep, err := d.Run(ctx)
 	if err != nil {

@@ -3,41 +3,14 @@
 package judge
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/ebitengine/purego"
+
+	"github.com/trimtab/trimtab/bindings/llamacpp/libs"
 )
-
-// findLibraries is the folder that holds the engine's libraries.
-func findLibraries() (string, error) {
-	if dir := os.Getenv("TRIMTAB_LLAMA_LIB"); dir != "" {
-		return dir, nil
-	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	pattern := filepath.Join(cache, "trimtab", "engine", "*", fileNames()[2])
-	found, err := filepath.Glob(pattern)
-	if err != nil || len(found) == 0 {
-		return "", fmt.Errorf("no %s, and TRIMTAB_LLAMA_LIB is not set", pattern)
-	}
-	return filepath.Dir(found[len(found)-1]), nil
-}
-
-// fileNames are the libraries in the order in which they need one another.
-func fileNames() []string {
-	ext := ".so"
-	if runtime.GOOS == "darwin" {
-		ext = ".dylib"
-	}
-	return []string{"libggml-base" + ext, "libggml.v0.5.0" + ext, "libllama.v0.5.0" + ext}
-}
 
 // tokenData, tokenArray and logitBias are llama_token_data, _array and
 // llama_logit_bias of llama.h.
@@ -118,13 +91,13 @@ func (l *library) symbols() map[string]any {
 }
 
 func open() (*library, error) {
-	dir, err := findLibraries()
+	set, err := libs.Find("", libs.Host())
 	if err != nil {
 		return nil, err
 	}
 	l := &library{}
-	for _, name := range fileNames() {
-		if l.handle, err = purego.Dlopen(filepath.Join(dir, name), purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
+	for _, path := range []string{set.Base, set.GGML, set.Llama} {
+		if l.handle, err = purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_GLOBAL); err != nil {
 			return nil, err
 		}
 	}
