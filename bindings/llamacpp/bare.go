@@ -58,6 +58,28 @@ func (b *Bare) Prefill(seq, start int, tokens []decode.Token) (decode.Token, err
 	return b.argmax(0), nil
 }
 
+// Start appends prompts[i] to the empty sequence i, all in one batch, and
+// writes the likeliest next token of each to next.
+func (b *Bare) Start(prompts [][]decode.Token, next []decode.Token) error {
+	n := 0
+	for i, p := range prompts {
+		for k, t := range p {
+			if n == b.size {
+				return fmt.Errorf("prompts of more than %d tokens together", b.size)
+			}
+			b.set(n, t, k, i, k == len(p)-1)
+			n++
+		}
+	}
+	if err := b.decode(n); err != nil {
+		return err
+	}
+	for i := range prompts {
+		next[i] = b.argmax(i)
+	}
+	return nil
+}
+
 // Step appends tokens[i] to sequence i at position pos, all in one batch, and
 // replaces it by the likeliest next token.
 func (b *Bare) Step(pos int, tokens []decode.Token) error {

@@ -47,7 +47,10 @@ func (d *Decode) Run(ctx context.Context) (*Report, error) {
 	add := func(name string, tokens int, a, b work) error {
 		d.Note(fmt.Sprintf("%s: %d paired rounds of %d tokens", name, d.Rounds, tokens))
 		row, err := pair(ctx, name, tokens, d.Rounds, a, b)
-		rep.Rows = append(rep.Rows, row)
+		if err == nil {
+			rep.Rows = append(rep.Rows, row)
+			d.Note(fmt.Sprintf("  ratio %.3f (%.3f to %.3f)", row.Ratio, row.Min, row.Max))
+		}
 		return err
 	}
 	if err := add("session, 1 sequence", d.Tokens, d.bare(bare, 1), d.session); err != nil {
@@ -82,14 +85,13 @@ func (d *Decode) prompt(round, seq, n int) []decode.Token {
 func (d *Decode) bare(b *llamacpp.Bare, n int) work {
 	return func(_ context.Context, round int) (time.Duration, error) {
 		b.Reset()
-		next := make([]decode.Token, n)
+		prompts, next := make([][]decode.Token, n), make([]decode.Token, n)
+		for i := range prompts {
+			prompts[i] = d.prompt(round, i, d.Prompt)
+		}
 		start := d.Now()
-		for i := range n {
-			t, err := b.Prefill(i, 0, d.prompt(round, i, d.Prompt))
-			if err != nil {
-				return 0, err
-			}
-			next[i] = t
+		if err := b.Start(prompts, next); err != nil {
+			return 0, err
 		}
 		for k := range d.Tokens - 1 {
 			if err := b.Step(d.Prompt+k, next); err != nil {
