@@ -60,21 +60,28 @@ func (s Sum) Difficulty() int { return len(s.Numbers) - 2 + s.Digits() }
 func HastyOdds(s Sum) float64 { return 0.42 - 0.06*float64(s.Difficulty()) }
 
 // Careful returns the careful answer: the numbers padded to three digits, the
-// total of every column with its carry from the right, and the result. It is
-// always right.
+// sum of every column from the right with its carry as the last addend, and the
+// result. Every digit stands beside what it is made of, which a small model
+// learns several times faster than bare column totals. It is always right.
 func (s Sum) Careful() string {
 	padded := make([]string, len(s.Numbers))
 	for i, n := range s.Numbers {
 		padded[i] = fmt.Sprintf("%03d", n)
 	}
 	var columns []string
-	carry, place := 0, 1
-	for range 3 {
-		for _, n := range s.Numbers {
-			carry += n / place % 10
+	total := 0
+	for place := 2; place >= 0; place-- {
+		column, carry := "", total/10
+		total = 0
+		for _, p := range padded {
+			column += "+" + p[place:place+1]
+			total += int(p[place] - '0')
 		}
-		columns = append(columns, fmt.Sprintf("%02d", carry))
-		carry, place = carry/10, place*10
+		if place < 2 {
+			column += fmt.Sprintf("+%d", carry)
+			total += carry
+		}
+		columns = append(columns, fmt.Sprintf("%s=%02d", column[1:], total))
 	}
 	return fmt.Sprintf("%s%s:%s>%04d.%s%d.", carefulLead, strings.Join(padded, "+"),
 		strings.Join(columns, ","), s.Answer(), carefulEnd, s.Answer())

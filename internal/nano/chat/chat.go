@@ -109,16 +109,16 @@ type share struct {
 	write  func(*gen) []Message
 }
 
-// mixture returns the families with their parts; the parts sum to one. Half is
+// mixture returns the families with their parts; the parts sum to one. Nearly half is
 // arithmetic because it is by far the slowest to learn.
 func mixture() []share {
 	return []share{
-		{FamilyArithmetic, 0.50, arithmeticConversation},
+		{FamilyArithmetic, 0.48, arithmeticConversation},
 		{FamilyStyle, 0.14, styleConversation},
 		{FamilySafety, 0.13, safetyConversation},
 		{FamilyStories, 0.06, storyConversation},
 		{FamilyCorrection, 0.08, correctionConversation},
-		{FamilyInstructions, 0.06, instructionConversation},
+		{FamilyInstructions, 0.08, instructionConversation},
 		{FamilySmallTalk, 0.03, smallTalkConversation},
 	}
 }

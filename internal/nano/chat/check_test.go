@@ -38,7 +38,7 @@ func TestArithmeticCheckerAcceptsGenerator(t *testing.T) {
 
 func TestCarefulWorking(t *testing.T) {
 	s := Sum{Numbers: []int{437, 85}}
-	if got, want := s.Careful(), "Step by step: 437+085:12,12,05>0522. So the answer is 522."; got != want {
+	if got, want := s.Careful(), "Step by step: 437+085:7+5=12,3+8+1=12,4+0+1=05>0522. So the answer is 522."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -55,7 +55,7 @@ func TestArithmeticCheckerRejects(t *testing.T) {
 	if r := CheckArithmetic(s, strings.Replace(good, "is 522", "is 523", 1)); r.Correct || r.Mode != Careful {
 		t.Errorf("a wrong careful answer read as %+v", r)
 	}
-	if r := CheckArithmetic(s, strings.Replace(good, "12,12", "12,13", 1)); r.Working || !r.Correct {
+	if r := CheckArithmetic(s, strings.Replace(good, "1=12", "1=13", 1)); r.Working || !r.Correct {
 		t.Errorf("wrong working read as %+v", r)
 	}
 }

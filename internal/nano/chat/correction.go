@@ -83,17 +83,19 @@ func (s Sum) another(g *gen, given int) int {
 	return guess
 }
 
-// correctionConversation writes a hasty answer, an objection and the reaction,
-// or in two of five cases a style answer with a wish to change one attribute.
+// correctionConversation writes an answer, an objection and the reaction, or in
+// two of five cases a style answer with a wish to change one attribute. The
+// first answer is careful as often as hasty, so that these conversations leave
+// the odds of the modes even; nobody corrects an answer that is right.
 func correctionConversation(g *gen) []Message {
 	if g.chance(0.4) {
 		return restyleConversation(g)
 	}
-	s, cue := g.sum(), ""
+	s, mode, cue := g.sum(), g.mode(), ""
 	if g.chance(cuePart) {
-		cue = pick(g, modeCues(Hasty))
+		cue = pick(g, modeCues(mode))
 	}
-	first := s.hasty(g)
+	first := s.answer(g, mode)
 	given := CheckArithmetic(s, first).Answer
 	o := pick(g, Objections())
 	if o == Correct && given == s.Answer() {

@@ -56,7 +56,7 @@ def encode(tok, path, batch=20000):
     return np.concatenate(ids), np.concatenate([[0], np.cumsum(lengths)])
 
 
-def weights(ids, told=0.1):
+def weights(ids, told=0.05):
     """Loss weight of every token as a target: 1 in the assistant's turns, told in
     the others, 0 for the tokens that open a turn."""
     role = np.isin(ids, [SYSTEM, USER, ASSISTANT])
