@@ -28,6 +28,10 @@ func sequence(t testing.TB, e *Engine) engine.Sequence {
 // TestForwardDoesNotAllocate: a decode step, plain or captured through the
 // layer-input path, costs the Go heap nothing.
 func TestForwardDoesNotAllocate(t *testing.T) {
+	if raceOn {
+		t.Log("not counted under the race detector")
+		return
+	}
 	e := open(t, "tiny", gguf.F32, Options{Threads: 1})
 	for name, capture := range map[string][]steer.Site{"plain": nil, "captured": {{Layer: 1}}} {
 		ctx, s := context.Background(), sequence(t, e)

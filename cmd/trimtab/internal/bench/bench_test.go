@@ -73,7 +73,7 @@ func TestDecode(t *testing.T) {
 	if len(rep.Rows) != 3 || rep.Rows[0].Ratio <= 0 || rep.Rows[2].Tokens != 700 {
 		t.Errorf("the rows are %+v", rep.Rows)
 	}
-	if rep.Engine != 0 || rep.Session > 5 {
+	if !raceOn && (rep.Engine != 0 || rep.Session > 5) {
 		t.Errorf("heap objects per token: engine %v, want 0; session %v, want at most 5", rep.Engine, rep.Session)
 	}
 	var out strings.Builder

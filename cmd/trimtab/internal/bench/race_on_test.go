@@ -1,0 +1,7 @@
+//go:build race
+
+package bench
+
+// raceOn: the race detector makes sync.Pool drop objects at random, so
+// allocations cannot be counted.
+const raceOn = true
