@@ -100,6 +100,14 @@ type Puzzle struct {
 // Blanks is the number of cells to fill.
 func (p Puzzle) Blanks() int { return strings.Count(p.Text, string(Blank)) }
 
+// Canvas is the puzzle as nano-diffusion reads it, to be encoded with control
+// words: a token that names the task, one token for every byte of the text with
+// "<|mask|>" for a blank, and "<|end|>". The pieces of the filled canvas are the
+// answer, because control tokens print nothing.
+func (p Puzzle) Canvas() string {
+	return "<|" + string(p.Task) + "|>" + strings.ReplaceAll(p.Text, string(Blank), "<|mask|>") + "<|end|>"
+}
+
 // Key is the combination that decides which split the puzzle belongs to. It is
 // the solution, so that no solution of a test puzzle was ever trained on whole;
 // only the 4x4 squares, of which there are just 576, go by the puzzle's text.
