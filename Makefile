@@ -21,7 +21,7 @@ race: engine ## the tests under the race detector, which needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race $(PKG)
 
 bench: engine ## what Trimtab costs on top of llama.cpp, as paired ratios
-	$(GO) run ./cmd/trimtab bench decode
+	$(GO) run ./cmd/trimtab bench decode --markdown docs/results/decode.md
 
 models: ## train the built-in models anew (Python 3, about an hour)
 	sh internal/nano/train/train.sh

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -32,6 +34,7 @@ type benchFlags struct {
 	rounds     int
 	tokens     int
 	json       bool
+	markdown   string
 }
 
 func newBench(a *app) *cobra.Command {
@@ -55,22 +58,56 @@ func newBench(a *app) *cobra.Command {
 	p.IntVar(&f.rounds, "rounds", 7, "paired rounds")
 	p.IntVar(&f.tokens, "tokens", 48, "tokens per sequence and round")
 	p.BoolVar(&f.json, "json", false, "print JSON")
+	p.StringVar(&f.markdown, "markdown", "", "also write the tables to `FILE`, as in docs/results")
 	return group(a, "bench", "Measure what Trimtab costs, as paired ratios", benchDecodeLong, decode)
 }
 
+const benchDecodeHead = `# What the step loop costs
+
+Written by "trimtab bench decode --markdown FILE". Both sides do the same work in turn, in one process, on one loaded model:
+"bare" is llama_decode and an argmax, Trimtab is a greedy session or scheduler. 1 means no cost. Ratios are of neighbouring
+runs; the absolute figures are those of this machine and day.
+`
+
 // benchDecode measures one model, or the two default ones.
 func (a *app) benchDecode(ctx context.Context, f *benchFlags) error {
-	if f.model != "" {
-		return a.benchModel(ctx, f, f.model, f.model != nanoModel)
+	type job struct {
+		model string
+		large bool
 	}
-	large, err := a.benchFile()
-	if err != nil {
+	jobs := []job{{f.model, f.model != nanoModel}}
+	if f.model == "" {
+		large, err := a.benchFile()
+		if err != nil {
+			return err
+		}
+		jobs = []job{{large, true}, {nanoModel, false}}
+	}
+	var table strings.Builder
+	table.WriteString(benchDecodeHead)
+	for _, j := range jobs {
+		rep, err := a.benchModel(ctx, f, j.model, j.large)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(a.showBench(rep, f.json), rep.Markdown(&table)); err != nil {
+			return err
+		}
+	}
+	if f.markdown == "" {
+		return nil
+	}
+	return writeWhole(f.markdown, func(w io.Writer) error {
+		_, err := io.WriteString(w, table.String())
 		return err
+	})
+}
+
+func (a *app) showBench(rep *bench.Report, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(a.out).Encode(rep)
 	}
-	if err := a.benchModel(ctx, f, large, true); err != nil {
-		return err
-	}
-	return a.benchModel(ctx, f, nanoModel, false)
+	return rep.Print(a.out)
 }
 
 // benchFile makes the large random model once and returns its path.
@@ -96,7 +133,7 @@ func (a *app) benchFile() (string, error) {
 
 // benchModel measures one model. A large one is measured in batches and on a
 // long prompt as well.
-func (a *app) benchModel(ctx context.Context, f *benchFlags, model string, large bool) error {
+func (a *app) benchModel(ctx context.Context, f *benchFlags, model string, large bool) (*bench.Report, error) {
 	o := openOptions{model: model, lib: f.lib, env: a.env, parallel: 1}
 	o.llama = llamacpp.Options{Threads: f.threads, MaxSequences: 17}
 	d := bench.Decode{Rounds: f.rounds, Tokens: f.tokens, Prompt: 8, Now: a.now,
@@ -109,22 +146,15 @@ func (a *app) benchModel(ctx context.Context, f *benchFlags, model string, large
 	}
 	e, err := a.open(ctx, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer e.Close()
 	var ok bool
 	if d.Engine, ok = e.(*llamacpp.Engine); !ok {
-		return errors.New("bench: this engine is not llama.cpp in-process")
+		return nil, errors.New("bench: this engine is not llama.cpp in-process")
 	}
 	if most := (e.Info().Context - 64) / 2; d.Tokens > most {
-		return badInput("bench: %d tokens a run do not fit the model's context of %d: use --tokens %d or less", d.Tokens, e.Info().Context, f.tokens*most/d.Tokens)
+		return nil, badInput("bench: %d tokens a run do not fit the model's context of %d: use --tokens %d or less", d.Tokens, e.Info().Context, f.tokens*most/d.Tokens)
 	}
-	rep, err := d.Run(ctx)
-	if err != nil {
-		return err
-	}
-	if f.json {
-		return json.NewEncoder(a.out).Encode(rep)
-	}
-	return rep.Print(a.out)
+	return d.Run(ctx)
 }
