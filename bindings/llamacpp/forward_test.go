@@ -55,7 +55,7 @@ func TestForwardDoesNotAllocate(t *testing.T) {
 // TestCancelInterruptsPrefill: a context that ends during a long prefill stops
 // it between two graph nodes, and the sequence is as it was.
 func TestCancelInterruptsPrefill(t *testing.T) {
-	e := open(t, "tiny", gguf.F32, Options{Threads: 1})
+	e := open(t, "tiny", gguf.F32, Options{Threads: 1, KV: KVF32})
 	s := sequence(t, e)
 	prompt := make([]decode.Token, 2000)
 	for i := range prompt {

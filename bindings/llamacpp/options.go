@@ -28,7 +28,7 @@ type Flash string
 
 // Flash attention settings.
 const (
-	FlashAuto Flash = "auto" // default: where the device supports it
+	FlashAuto Flash = "auto" // default: off when the CPU computes alone, else llama.cpp's choice
 	FlashOn   Flash = "on"
 	FlashOff  Flash = "off"
 )
@@ -90,6 +90,15 @@ func (o Options) fill(size int64, trained int, gpu bool) Options {
 		def(&o.Threads, 1)
 	}
 	def(&o.Threads, min(runtime.NumCPU(), 16))
+	if o.Flash == "" {
+		o.Flash = FlashAuto
+	}
+	if o.Flash == FlashAuto && o.KV != KVQ8_0 && (!gpu || o.CPUOnly) {
+		// No slower on a CPU (24 against 22 tokens/s at 2000 rows, 494 M
+		// weights), and it sums in float32: a text then hardly ever depends on
+		// what else is in its batch.
+		o.Flash = FlashOff
+	}
 	def(&o.Context, min(trained, 4096))
 	def(&o.Cells, o.Context)
 	def(&o.MaxSequences, 16)
