@@ -64,7 +64,7 @@ func SumVectors(name string, terms ...Term) (*Vector, error) {
 func (v *Vector) add(t Term) error {
 	o := t.Vector
 	if o.Op != Add {
-		return fmt.Errorf("%s: %s cannot be summed with other vectors, put it into the plan as a step of its own", "glp.mode", o.Op)
+		return fmt.Errorf("%s: %s cannot be summed with other vectors, put it into the plan as a step of its own", keyMode, o.Op)
 	}
 	if err := o.Validate(); err != nil {
 		return err

@@ -26,7 +26,7 @@ const leaves = "internal/..."
 var table = []row{
 	{"decode", []string{"internal/vec"}},
 	{"decode/...", []string{"decode", leaves}},
-	{"steer", []string{"internal/vec"}},
+	{"steer", []string{"internal/vec", "internal/gguf"}},
 	{"steer/bandit/...", []string{"steer", "internal/vec"}},
 	{"steer/...", []string{"steer", "decode", "runtime/engine", leaves}},
 	{"monitors", []string{"decode", "steer", leaves}},
