@@ -6,11 +6,16 @@ import (
 	"github.com/trimtab/trimtab/internal/vec"
 )
 
-// Apply edits one residual row in place. len(row) must equal len(iv.Vector).
-// A zero Scale leaves the row untouched, byte for byte. It allocates nothing
-// and is safe for concurrent use on different rows.
-func (iv *Intervention) Apply(row []float32) {
-	if iv.Scale == 0 {
+// Apply edits one residual row in place with the full dose, Scale, whatever
+// conditions, schedule and gate say: see [Plan.Edit] for all of it. The row
+// must be as wide as the vectors. It allocates nothing and is safe for
+// concurrent use on different rows.
+func (iv *Intervention) Apply(row []float32) { iv.ApplyDose(row, iv.Scale) }
+
+// ApplyDose is Apply with another dose. A dose of 0 leaves the row untouched,
+// byte for byte.
+func (iv *Intervention) ApplyDose(row []float32, dose float32) {
+	if dose == 0 {
 		return
 	}
 	before := 0.0
@@ -19,13 +24,19 @@ func (iv *Intervention) Apply(row []float32) {
 	}
 	switch iv.Op {
 	case Add:
-		vec.AddScaled(row, iv.Scale, iv.Vector)
+		vec.AddScaled(row, dose, iv.Vector)
 	case Project:
 		if sq := vec.Dot(iv.Vector, iv.Vector); sq > 0 {
-			vec.AddScaled(row, float32(-float64(iv.Scale)*vec.Dot(row, iv.Vector)/sq), iv.Vector)
+			vec.AddScaled(row, float32(-float64(dose)*vec.Dot(row, iv.Vector)/sq), iv.Vector)
 		}
 	case Clamp:
-		iv.clamp(row)
+		iv.moveTo(row, dose, float64(iv.Min), float64(iv.Max))
+	case Replace:
+		iv.moveTo(row, dose, float64(iv.Value), float64(iv.Value))
+	case Affine:
+		iv.affine(row, dose)
+	case Rotate:
+		iv.rotate(row, float64(dose))
 	}
 	if iv.Renorm {
 		if after := vec.Norm(row); after > 0 {
@@ -34,14 +45,61 @@ func (iv *Intervention) Apply(row []float32) {
 	}
 }
 
-func (iv *Intervention) clamp(row []float32) {
+// moveTo moves the component along the vector into [low,high].
+func (iv *Intervention) moveTo(row []float32, dose float32, low, high float64) {
 	norm := vec.Norm(iv.Vector)
 	if norm == 0 {
 		return
 	}
 	c := vec.Dot(row, iv.Vector) / norm
-	to := math.Min(math.Max(c, float64(iv.Min)), float64(iv.Max))
+	to := math.Min(math.Max(c, low), high)
 	if to != c {
-		vec.AddScaled(row, float32(float64(iv.Scale)*(to-c)/norm), iv.Vector)
+		vec.AddScaled(row, float32(float64(dose)*(to-c)/norm), iv.Vector)
 	}
+}
+
+func (iv *Intervention) affine(row []float32, dose float32) {
+	m, w := iv.Map, len(row)
+	if m != nil {
+		var inner [MaxRank]float64 // Bx: all of it before the row changes
+		for k := range m.Rank {
+			inner[k] = vec.Dot(row, m.Down[k*w:(k+1)*w])
+		}
+		for k := range m.Rank {
+			vec.AddScaled(row, float32(float64(dose)*inner[k]), m.Up[k*w:(k+1)*w])
+		}
+	}
+	if len(iv.Vector) > 0 {
+		vec.AddScaled(row, dose, iv.Vector)
+	}
+}
+
+// rotate turns the components (p, q) of the row along the plane's orthonormal
+// basis e = v/|v| and f = (w - (w.e)e)/s. Both are written in terms of v and w,
+// so that no basis has to be stored.
+func (iv *Intervention) rotate(row []float32, angle float64) {
+	v, w := iv.Vector, iv.Toward
+	norm, along, s := plane(v, w)
+	if s == 0 {
+		return
+	}
+	p := vec.Dot(row, v) / norm
+	q := (vec.Dot(row, w) - along*p) / s
+	sin, cos := math.Sincos(angle)
+	dp, dq := (cos-1)*p-sin*q, (cos-1)*q+sin*p
+	kw := dq / s
+	kv := (dp - along*kw) / norm
+	for i := range row {
+		row[i] += float32(kv*float64(v[i]) + kw*float64(w[i]))
+	}
+}
+
+// plane returns |v|, the component of w along v, and the length of the rest.
+func plane(v, w []float32) (norm, along, rest float64) {
+	norm = vec.Norm(v)
+	if norm == 0 {
+		return 0, 0, 0
+	}
+	along = vec.Dot(v, w) / norm
+	return norm, along, math.Sqrt(max(vec.Dot(w, w)-along*along, 0))
 }

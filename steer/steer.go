@@ -3,8 +3,11 @@
 // The model for the reader's head is a recipe. A [Site] says where in the
 // model, an [Intervention] says what to do there and to which rows, and a
 // [Plan] is an ordered, immutable list of them with a fingerprint. The package
-// runs nothing: an engine takes a plan and applies it with [Intervention.Apply],
-// which holds the only copy of the arithmetic.
+// runs nothing: an engine takes a plan and calls [Plan.Edit] for the rows that
+// [Plan.Needs] names, which hold the only copy of the arithmetic.
+//
+// Plans come from code, from files (package steer/planfile) or from a short
+// expression over named vectors: see [ParseExpr].
 package steer
 
 import "fmt"
@@ -42,9 +45,19 @@ const (
 	// Clamp: moves the component c = x.v/|v| along v to the nearest value in
 	// [Min,Max], by the share a of the way: x + a*(clamp(c)-c)*v/|v|.
 	Clamp
+	// Replace: moves the component c = x.v/|v| along v to Value, by the share a
+	// of the way: x + a*(Value-c)*v/|v|. What x says of the concept is replaced.
+	Replace
+	// Affine: x + a*(A(Bx)+b) with the matrices of Map and b = Vector, as a
+	// low-rank representation edit does (ReFT, arXiv 2404.03592).
+	Affine
+	// Rotate: turns the part of x that lies in the plane of v and w = Toward by
+	// a radians, from v towards w; the rest of x and its norm stay
+	// ("Angular Steering", Vu and Nguyen 2025).
+	Rotate
 )
 
-var opNames = [...]string{Add: "add", Project: "project", Clamp: "clamp"}
+var opNames = [...]string{Add: "add", Project: "project", Clamp: "clamp", Replace: "replace", Affine: "affine", Rotate: "rotate"}
 
 func (o Op) String() string {
 	if o.Known() {
@@ -120,14 +133,63 @@ func (w *When) actsOnPrompt() bool {
 	return w.Phases == 0 || w.Phases&PhasePrompt != 0
 }
 
-// Intervention is one edit at one site. Vector is as wide as the residual.
+// Intervention is one edit at one site. Every vector is as wide as the residual.
 type Intervention struct {
 	Site   Site
 	Op     Op
-	Vector []float32
-	Scale  float32 // the dose a of the Op; 0 does exactly nothing
-	Min    float32 // Clamp only
-	Max    float32 // Clamp only
-	When   When
-	Renorm bool // afterwards scale the row back to the norm it had
+	Vector []float32 // v of the Op; for Affine b, which may be nil for none
+	Scale  float32   // the dose a of the Op; 0 does exactly nothing
+
+	Min, Max float32   // Clamp only, in units of the residual
+	Value    float32   // Replace only, in units of the residual
+	Toward   []float32 // Rotate only: w, not parallel to v
+	Map      *LowRank  // Affine only
+
+	When     When     // the rows it acts on
+	Schedule Schedule // how the dose changes along the answer
+	Gate     *Gate    // nil, or a probe that must agree
+	Renorm   bool     // afterwards scale the row back to the norm it had
+
+	// Yield stands back on rows that an earlier intervention of the plan has
+	// edited at the same site. See [Prioritise].
+	Yield bool
+}
+
+// MaxRank bounds a [LowRank] map.
+const MaxRank = 16
+
+// LowRank is the matrix AB of an [Affine] edit in two thin factors, for rows of
+// width w.
+type LowRank struct {
+	Rank int       // 1 to MaxRank
+	Down []float32 // B: Rank rows of w, row-major
+	Up   []float32 // A by columns: Rank rows of w
+}
+
+// Dose is what a row gets of the intervention, as long as no gate is closed:
+// Scale times the schedule, or 0 where a condition is not met.
+func (iv *Intervention) Dose(r Row) float32 {
+	if iv.Scale == 0 || !iv.When.Active(r) {
+		return 0
+	}
+	return iv.Scale * iv.Schedule.At(r.Offset)
+}
+
+// Uniform reports whether every row gets the same edit: no condition, schedule
+// or gate distinguishes between them.
+func (iv *Intervention) Uniform() bool {
+	return iv.When.Always() && iv.Schedule.Kind == Constant && iv.Gate == nil && !iv.Yield
+}
+
+// Positional reports whether the edit depends on where a row stands or which
+// part of the text it is, so that equal tokens in an answer and in a prompt are
+// edited differently.
+func (iv *Intervention) Positional() bool {
+	w := &iv.When
+	return w.From != nil || w.To != nil || w.Phases != 0 || iv.Schedule.Kind != Constant
+}
+
+// actsOnPrompt reports whether any row before the prompt's end can be edited.
+func (iv *Intervention) actsOnPrompt() bool {
+	return iv.When.actsOnPrompt() && iv.Schedule.At(-1) != 0
 }

@@ -3,8 +3,11 @@ package steer
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func ptr(n int) *int { return &n }
@@ -27,6 +30,32 @@ func TestNewPlanReportsEveryFault(t *testing.T) {
 		{"empty window", Intervention{Vector: good, When: When{From: ptr(3), To: ptr(3)}}, []string{"window [3,3) is empty"}},
 		{"clamp range", Intervention{Op: Clamp, Vector: good, Min: 2, Max: 1}, []string{"clamp range [2,1] is empty"}},
 		{"clamp NaN", Intervention{Op: Clamp, Vector: good, Min: nan, Max: 1}, []string{"is empty"}},
+		{"replace value", Intervention{Op: Replace, Vector: good, Value: inf}, []string{"value is +Inf"}},
+		{"no direction", Intervention{Op: Project, Vector: []float32{1e-20}}, []string{"too short to have a direction"}},
+		{"overflow", Intervention{Vector: []float32{1e30}, Scale: 1e30}, []string{"overflows"}},
+		{"one vector for a plane", Intervention{Op: Rotate, Vector: good}, []string{"vector is 2 wide, toward 0"}},
+		{"parallel vectors", Intervention{Op: Rotate, Vector: good, Toward: []float32{-2, -4}}, []string{"they span no plane"}},
+		{"toward value", Intervention{Op: Rotate, Vector: good, Toward: []float32{nan, 0}}, []string{"toward[0] is NaN"}},
+		{"no map", Intervention{Op: Affine}, []string{"affine has no map"}},
+		{"rank", Intervention{Op: Affine, Map: &LowRank{Rank: 17}}, []string{"rank 17, want 1 to 16"}},
+		{"rank 0", Intervention{Op: Affine, Map: &LowRank{}}, []string{"rank 0, want 1 to 16"}},
+		{"ragged map", Intervention{Op: Affine, Map: &LowRank{2, make([]float32, 4), make([]float32, 5)}}, []string{"down holds 4 values and up 5"}},
+		{"map against bias", Intervention{Op: Affine, Vector: good, Map: &LowRank{1, []float32{1}, []float32{1}}}, []string{"vector is 2 wide, the map 1"}},
+		{"zero map", Intervention{Op: Affine, Map: &LowRank{1, []float32{1}, []float32{0}}}, []string{"the map and the vector are zero"}},
+		{"map value", Intervention{Op: Affine, Map: &LowRank{1, []float32{inf}, []float32{1}}}, []string{"map down[0] is +Inf"}},
+		{"unknown schedule", Intervention{Vector: good, Schedule: Schedule{Kind: 9}}, []string{"unknown schedule 9"}},
+		{"constant with an end", Intervention{Vector: good, Schedule: Schedule{End: 1}}, []string{"a constant schedule has no start"}},
+		{"schedule length", Intervention{Vector: good, Schedule: Schedule{Kind: Ramp, End: 1}}, []string{"ramp over 0 rows"}},
+		{"schedule value", Intervention{Vector: good, Schedule: Schedule{Kind: Decay, Start: nan, Over: 1}}, []string{"decay goes from NaN to 0"}},
+		{"schedule of nothing", Intervention{Vector: good, Schedule: Schedule{Kind: Decay, Over: 1}}, []string{"goes from 0 to 0"}},
+		{"late gate", Intervention{Vector: good, Gate: &Gate{Site: Site{Layer: 1}, Vector: good}}, []string{"gate at 1.post: it reads after the edit at 0.post"}},
+		{"gate place", Intervention{Vector: good, Gate: &Gate{Site: Site{-1, 3}, Vector: good}}, []string{"layer -1 is negative", "unknown point 3"}},
+		{"gate kind", Intervention{Vector: good, Gate: &Gate{Kind: 7, Vector: good}}, []string{"unknown kind 7"}},
+		{"gate vector", Intervention{Vector: good, Gate: &Gate{}}, []string{"the probe would say nothing"}},
+		{"gate values", Intervention{Vector: good, Gate: &Gate{Kind: Logistic, Vector: []float32{nan, 1}, Bias: inf, Threshold: nan}}, []string{"gate vector[0] is NaN", "bias is +Inf", "threshold is NaN"}},
+		{"cosine with a bias", Intervention{Vector: good, Gate: &Gate{Vector: good, Bias: 1}}, []string{"only a logistic probe has a bias"}},
+		{"closed cosine", Intervention{Vector: good, Gate: &Gate{Vector: good, Threshold: 1}}, []string{"with threshold 1 it never opens"}},
+		{"closed probe", Intervention{Vector: good, Gate: &Gate{Kind: Logistic, Vector: good, Below: true}}, []string{"is between 0 and 1, with threshold 0 it never opens"}},
 		{"several", Intervention{Site: Site{Layer: -1}, Op: 77, Scale: inf}, []string{"layer -1", "operation 77", "scale is +Inf", "do nothing"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -57,6 +86,17 @@ func TestCheck(t *testing.T) {
 	if err := p.Check(5, 1); err == nil || !strings.Contains(err.Error(), "the model has layers 0 to 4") {
 		t.Errorf("layer: %v", err)
 	}
+	wide := Intervention{Vector: []float32{1}, Gate: &Gate{Vector: []float32{1, 2}}}
+	turn := Intervention{Op: Rotate, Vector: []float32{1, 0}, Toward: []float32{0, 1}}
+	edit := Intervention{Op: Affine, Map: &LowRank{2, []float32{1, 1, 1, 1, 1, 1}, []float32{1, 2, 3, 4, 5, 6}}}
+	if p, err = NewPlan(wide, turn, edit); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"0 (add at 0.post): gate vector is 2 wide", "1 (rotate at 0.post): toward is 2 wide", "map up is 3 wide"} {
+		if err := p.Check(6, 1); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %q", err, want)
+		}
+	}
 	var none *Plan
 	if none.Len() != 0 || none.Fingerprint() != 0 || none.PromptFingerprint() != 0 || none.Check(1, 1) != nil {
 		t.Error("the nil plan does something")
@@ -65,12 +105,18 @@ func TestCheck(t *testing.T) {
 
 // TestPlanIsImmutable: what the caller does to its slices later changes nothing.
 func TestPlanIsImmutable(t *testing.T) {
-	iv := Intervention{Vector: []float32{1, 2}, Scale: 1, When: When{From: ptr(-3), Tokens: []int32{7}}}
+	iv := Intervention{Op: Affine, Vector: []float32{1, 2}, Scale: 1, When: When{From: ptr(-3), Tokens: []int32{7}},
+		Map: &LowRank{1, []float32{1, 2}, []float32{1, 2}}, Gate: &Gate{Vector: []float32{1, 2}}, Toward: []float32{1}}
 	p, err := NewPlan(iv)
 	if err != nil {
 		t.Fatal(err)
 	}
+	before := p.At(0).clone()
 	iv.Vector[0], *iv.When.From, iv.When.Tokens[0] = 9, 9, 9
+	iv.Map.Rank, iv.Map.Down[0], iv.Map.Up[0], iv.Gate.Bias, iv.Gate.Vector[0], iv.Toward[0] = 9, 9, 9, 9, 9, 9
+	if d := cmp.Diff(&before, p.At(0)); d != "" {
+		t.Error(d)
+	}
 	if got := p.At(0); got.Vector[0] != 1 || *got.When.From != -3 || got.When.Tokens[0] != 7 {
 		t.Errorf("the plan changed with its input: %+v", got)
 	}
@@ -90,6 +136,26 @@ func TestFingerprintTellsPlansApart(t *testing.T) {
 		"from": func(v *Intervention) { v.When.From = ptr(0) }, "to": func(v *Intervention) { v.When.To = ptr(0) },
 		"phases": func(v *Intervention) { v.When.Phases = PhaseAnswer },
 		"tokens": func(v *Intervention) { v.When.Tokens = []int32{1} },
+		"value":  func(v *Intervention) { v.Value = 1 }, "toward": func(v *Intervention) { v.Toward = []float32{1} },
+		"map":          func(v *Intervention) { v.Map = &LowRank{1, []float32{1, 2}, []float32{3, 4}} },
+		"map down":     func(v *Intervention) { v.Map = &LowRank{1, []float32{2, 2}, []float32{3, 4}} },
+		"map up":       func(v *Intervention) { v.Map = &LowRank{1, []float32{1, 2}, []float32{3, 5}} },
+		"map rank":     func(v *Intervention) { v.Map = &LowRank{2, []float32{1, 2}, []float32{3, 4}} },
+		"yield":        func(v *Intervention) { v.Yield = true },
+		"ramp":         func(v *Intervention) { v.Schedule = Schedule{Ramp, 1, 0, 5} },
+		"decay":        func(v *Intervention) { v.Schedule = Schedule{Decay, 1, 0, 5} },
+		"ramp start":   func(v *Intervention) { v.Schedule = Schedule{Ramp, 2, 0, 5} },
+		"ramp end":     func(v *Intervention) { v.Schedule = Schedule{Ramp, 1, 2, 5} },
+		"ramp over":    func(v *Intervention) { v.Schedule = Schedule{Ramp, 1, 0, 6} },
+		"gate":         func(v *Intervention) { v.Gate = &Gate{Kind: Logistic, Vector: []float32{1, 2}} },
+		"gate layer":   func(v *Intervention) { v.Gate = &Gate{Site: Site{Layer: 1}, Kind: Logistic, Vector: []float32{1, 2}} },
+		"gate kind":    func(v *Intervention) { v.Gate = &Gate{Vector: []float32{1, 2}} },
+		"gate vector":  func(v *Intervention) { v.Gate = &Gate{Kind: Logistic, Vector: []float32{1, 3}} },
+		"gate bias":    func(v *Intervention) { v.Gate = &Gate{Kind: Logistic, Vector: []float32{1, 2}, Bias: 1} },
+		"gate at half": func(v *Intervention) { v.Gate = &Gate{Kind: Logistic, Vector: []float32{1, 2}, Threshold: 0.5} },
+		"gate below": func(v *Intervention) {
+			v.Gate = &Gate{Kind: Logistic, Vector: []float32{1, 2}, Threshold: 0.5, Below: true}
+		},
 	}
 	seen := map[uint64]string{}
 	for name, edit := range edits {
@@ -110,7 +176,24 @@ func TestFingerprintTellsPlansApart(t *testing.T) {
 	}
 }
 
+// TestFingerprintIsStable holds the value that plans had before there were
+// gates: cached rows and traces state it.
+func TestFingerprintIsStable(t *testing.T) {
+	p, err := NewPlan(Intervention{Site: Site{Layer: 2}, Op: Clamp, Vector: []float32{1, 2}, Scale: 0.5, Min: -1, Max: 1,
+		When: When{From: ptr(-1), Tokens: []int32{3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Fingerprint(); got != 0x838100db353cb2cb {
+		t.Errorf("the fingerprint is %#x", got)
+	}
+}
+
 func TestPromptFingerprint(t *testing.T) {
+	late, err := NewPlan(Intervention{Vector: []float32{1}, Scale: 1, Schedule: Schedule{Ramp, 0, 1, 8}})
+	if err != nil || late.PromptFingerprint() != 0 || late.Fingerprint() == 0 {
+		t.Errorf("a dose that grows from 0 acts on the prompt: %x, %v", late.PromptFingerprint(), err)
+	}
 	for _, c := range []struct {
 		name string
 		when When
@@ -167,9 +250,14 @@ func TestApply(t *testing.T) {
 		for i := range x {
 			x[i], v[i] = float32(r.NormFloat64()), float32(r.NormFloat64())
 		}
-		for _, op := range []Op{Add, Project, Clamp} {
+		for op := Add; op.Known(); op++ {
 			for _, renorm := range []bool{false, true} {
-				iv := Intervention{Op: op, Vector: v, Scale: float32(r.NormFloat64()), Min: -0.5, Max: 0.25, Renorm: renorm}
+				iv := Intervention{Op: op, Vector: v, Scale: float32(r.NormFloat64()), Min: -0.5, Max: 0.25, Value: 0.75, Renorm: renorm}
+				iv.Toward, iv.Map = normal(r, n), &LowRank{Rank: 1 + r.IntN(MaxRank)}
+				iv.Map.Down, iv.Map.Up = normal(r, n*iv.Map.Rank), normal(r, n*iv.Map.Rank)
+				if n == 1 && op == Rotate {
+					continue // no plane
+				}
 				got := append([]float32(nil), x...)
 				iv.Apply(got)
 				want := formula(&iv, x)
@@ -183,29 +271,75 @@ func TestApply(t *testing.T) {
 	}
 }
 
-func formula(iv *Intervention, x []float32) []float64 {
-	dot, vv, xx := 0.0, 0.0, 0.0
-	for i := range x {
-		dot += float64(x[i]) * float64(iv.Vector[i])
-		vv += float64(iv.Vector[i]) * float64(iv.Vector[i])
-		xx += float64(x[i]) * float64(x[i])
+func normal(r *rand.Rand, n int) []float32 {
+	out := make([]float32, n)
+	for i := range out {
+		out[i] = float32(r.NormFloat64())
 	}
-	k := float64(iv.Scale)
-	switch iv.Op {
-	case Project:
-		k *= -dot / vv
-	case Clamp:
-		c := dot / math.Sqrt(vv)
-		k *= (math.Min(math.Max(c, float64(iv.Min)), float64(iv.Max)) - c) / math.Sqrt(vv)
+	return out
+}
+
+func dot64(a, b []float64) (sum float64) {
+	for i := range a {
+		sum += a[i] * b[i]
 	}
-	out, norm := make([]float64, len(x)), 0.0
-	for i := range x {
-		out[i] = float64(x[i]) + k*float64(iv.Vector[i])
-		norm += out[i] * out[i]
+	return sum
+}
+
+func wide(a []float32) []float64 {
+	out := make([]float64, len(a))
+	for i := range a {
+		out[i] = float64(a[i])
 	}
-	if iv.Renorm && norm > 0 {
+	return out
+}
+
+// formula is what the documentation of the operations says, literally.
+func formula(iv *Intervention, row []float32) []float64 {
+	x, v, w, a := wide(row), wide(iv.Vector), wide(iv.Toward), float64(iv.Scale)
+	norm := math.Sqrt(dot64(v, v))
+	c := dot64(x, v) / norm
+	out := slices.Clone(x)
+	plus := func(k float64, u []float64) {
 		for i := range out {
-			out[i] *= math.Sqrt(xx / norm)
+			out[i] += k * u[i]
+		}
+	}
+	switch iv.Op {
+	case Add:
+		plus(a, v)
+	case Project:
+		plus(-a*c/norm, v)
+	case Clamp:
+		plus(a*(math.Min(math.Max(c, float64(iv.Min)), float64(iv.Max))-c)/norm, v)
+	case Replace:
+		plus(a*(float64(iv.Value)-c)/norm, v)
+	case Affine:
+		for k := range iv.Map.Rank {
+			down, up := wide(iv.Map.Down[k*len(x):][:len(x)]), wide(iv.Map.Up[k*len(x):][:len(x)])
+			plus(a*dot64(down, x), up)
+		}
+		plus(a, v)
+	case Rotate:
+		e, f := slices.Clone(v), slices.Clone(w)
+		for i := range e {
+			e[i] /= norm
+		}
+		along := dot64(w, e)
+		for i := range f {
+			f[i] -= along * e[i]
+		}
+		rest := math.Sqrt(dot64(f, f))
+		for i := range f {
+			f[i] /= rest
+		}
+		p, q := dot64(x, e), dot64(x, f)
+		plus(p*math.Cos(a)-q*math.Sin(a)-p, e)
+		plus(p*math.Sin(a)+q*math.Cos(a)-q, f)
+	}
+	if after := dot64(out, out); iv.Renorm && after > 0 {
+		for i := range out {
+			out[i] *= math.Sqrt(dot64(x, x) / after)
 		}
 	}
 	return out
@@ -214,9 +348,10 @@ func formula(iv *Intervention, x []float32) []float64 {
 // TestZeroDoseIsNothing: not even a NaN or a negative zero changes.
 func TestZeroDoseIsNothing(t *testing.T) {
 	row := []float32{float32(math.Copysign(0, -1)), float32(math.NaN()), 1e30}
-	for _, op := range []Op{Add, Project, Clamp} {
+	for op := Add; op.Known(); op++ {
 		got := append([]float32(nil), row...)
-		(&Intervention{Op: op, Vector: []float32{1, 2, 3}, Renorm: true}).Apply(got)
+		(&Intervention{Op: op, Vector: []float32{1, 2, 3}, Value: 7, Toward: []float32{3, 2, 1}, Renorm: true,
+			Map: &LowRank{1, []float32{1, 1, 1}, []float32{1, 1, 1}}}).Apply(got)
 		for i := range row {
 			if math.Float32bits(got[i]) != math.Float32bits(row[i]) {
 				t.Errorf("%s with dose 0 changed element %d from %v to %v", op, i, row[i], got[i])
