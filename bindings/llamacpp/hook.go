@@ -17,6 +17,10 @@ type hook struct {
 	scratch []float32 // rows fetched from a device
 	frame   frame     // for calls from inside the callback, while the engine's own is in use
 	err     error
+
+	// verdicts holds for each row of the buffer which gates of its plan were
+	// open. It is grown when a gated plan first comes by.
+	verdicts []steer.Verdicts
 }
 
 func (h *hook) init(e *Engine) {
@@ -39,11 +43,19 @@ func (h *hook) begin() {
 	e := h.engine
 	h.err = nil
 	h.gate.clear()
+	gated := false
 	for b := range e.rows.n {
 		j := &e.jobs[e.rows.job[b]]
-		if j.seq.byLayer != nil && !e.native.loadedFor(j.seq) {
-			h.watchEdits(j, int(e.rows.row[b]))
+		if len(j.seq.plan.Sites()) > 0 && !e.native.loadedFor(j.seq) {
+			h.watchPlan(j, int(e.rows.row[b]))
+			gated = gated || j.seq.plan.Gated()
 		}
+	}
+	if gated {
+		if len(h.verdicts) < e.rows.n {
+			h.verdicts = make([]steer.Verdicts, len(e.rows.token))
+		}
+		clear(h.verdicts[:e.rows.n])
 	}
 	for i := range e.jobs {
 		for k := range e.jobs[i].seq.captures {
@@ -58,14 +70,12 @@ func (h *hook) begin() {
 	}
 }
 
-func (h *hook) watchEdits(j *job, r int) {
-	place := j.place(r)
-	for layer, list := range j.seq.byLayer {
-		for _, iv := range list {
-			if iv.When.Active(place) {
-				h.gate.watch(layer)
-				break
-			}
+// watchPlan opens the gate for the blocks where the plan edits or reads a row.
+func (h *hook) watchPlan(j *job, r int) {
+	plan, place := j.seq.plan, j.place(r)
+	for _, site := range plan.Sites() {
+		if !h.gate.watches(site.Layer) && plan.Needs(site, place) {
+			h.gate.watch(site.Layer)
 		}
 	}
 }
@@ -179,16 +189,14 @@ func (h *hook) fetch(tensor uintptr, rows int) (data []float32, device bool) {
 func (h *hook) row(layer, b int, row []float32) (edited bool) {
 	e := h.engine
 	j, r := &e.jobs[e.rows.job[b]], int(e.rows.row[b])
-	if s := j.seq; s.byLayer != nil && len(s.byLayer[layer]) > 0 && !e.native.loadedFor(s) {
-		place := j.place(r)
-		for _, iv := range s.byLayer[layer] {
-			if iv.When.Active(place) {
-				iv.Apply(row)
-				edited = true
-			}
-		}
-	}
 	site := steer.Site{Layer: layer, Point: steer.ResidPost}
+	if plan := j.seq.plan; len(plan.Sites()) > 0 && !e.native.loadedFor(j.seq) {
+		var v *steer.Verdicts
+		if plan.Gated() {
+			v = &h.verdicts[b]
+		}
+		edited = plan.Edit(site, j.place(r), row, v)
+	}
 	for k := range j.seq.captures {
 		if c := &j.seq.captures[k]; c.on && c.site == site && !e.viaInput(layer) {
 			copy(c.data[r*len(row):(r+1)*len(row)], row)

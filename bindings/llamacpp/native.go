@@ -83,17 +83,22 @@ func (n *nativeVector) load(plan *steer.Plan) {
 }
 
 // lowerable reports whether llama.cpp's control vector can do all of a plan:
-// one unconditional addition at most for each block, none at block 0.
-func lowerable(arch string, byLayer [][]*steer.Intervention) bool {
-	if byLayer == nil || !controlVectorArchs[arch] || len(byLayer[0]) > 0 {
+// one addition at most for each block, to every row alike and without schedule
+// or gate, and none at block 0.
+func lowerable(arch string, plan *steer.Plan) bool {
+	if len(plan.Sites()) == 0 || !controlVectorArchs[arch] {
 		return false
 	}
-	for _, list := range byLayer {
-		if len(list) > 1 {
-			return false // sums in another order would differ in the last bit
+	for i := range plan.Len() {
+		iv := plan.At(i)
+		if iv.Scale == 0 {
+			continue // does exactly nothing
 		}
-		for _, iv := range list {
-			if iv.Op != steer.Add || iv.Renorm || !iv.When.Always() {
+		if iv.Op != steer.Add || iv.Renorm || !iv.Uniform() || iv.Site.Layer == 0 {
+			return false
+		}
+		for k := range i { // sums in another order would differ in the last bit
+			if other := plan.At(k); other.Scale != 0 && other.Site == iv.Site {
 				return false
 			}
 		}

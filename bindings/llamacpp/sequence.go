@@ -18,9 +18,8 @@ type Sequence struct {
 	closed bool
 
 	plan      *steer.Plan
-	byLayer   [][]*steer.Intervention // what the hook applies; nil without a plan
-	lowerable bool                    // see lowerable
-	lost      bool                    // a failed Forward destroyed the recurrent state
+	lowerable bool // see lowerable
+	lost      bool // a failed Forward destroyed the recurrent state
 
 	epoch    uint64 // of the Forward that made the results below
 	logits   decode.Logits
@@ -62,8 +61,8 @@ func (s *Sequence) Activation(site steer.Site) ([]float32, error) {
 	return nil, fmt.Errorf("activation: site %s was not captured by the last forward", site)
 }
 
-// Steer sets the plan for later feeds; see engine.Sequence. It compiles the
-// plan once, so switching costs microseconds.
+// Steer sets the plan for later feeds; see engine.Sequence. Plans come compiled,
+// so switching costs microseconds.
 func (s *Sequence) Steer(plan *steer.Plan) error {
 	if s.closed {
 		return fmt.Errorf("steer: %w", engine.ErrClosed)
@@ -72,21 +71,17 @@ func (s *Sequence) Steer(plan *steer.Plan) error {
 	if err := plan.Check(info.Layers, info.Width); err != nil {
 		return fmt.Errorf("steer: %w", err)
 	}
-	var byLayer [][]*steer.Intervention
 	for i := range plan.Len() {
 		iv := plan.At(i)
-		if err := info.Caps.CanEdit(iv.Site, iv.Op); err != nil {
+		err := info.Caps.CanEdit(iv.Site, iv.Op)
+		if err == nil && iv.Gate != nil {
+			err = info.Caps.CanCapture(iv.Gate.Site)
+		}
+		if err != nil {
 			return fmt.Errorf("steer: intervention %d: %w", i, err)
 		}
-		if iv.Scale == 0 {
-			continue // does exactly nothing
-		}
-		if byLayer == nil {
-			byLayer = make([][]*steer.Intervention, info.Layers)
-		}
-		byLayer[iv.Site.Layer] = append(byLayer[iv.Site.Layer], iv)
 	}
-	s.plan, s.byLayer, s.lowerable = plan, byLayer, lowerable(info.Arch, byLayer)
+	s.plan, s.lowerable = plan, lowerable(info.Arch, plan)
 	return nil
 }
 

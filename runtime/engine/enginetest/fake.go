@@ -171,7 +171,7 @@ func (f *Fake) canCapture(s steer.Site) error {
 }
 
 func (f *Fake) canEdit(s steer.Site, op steer.Op) error {
-	if op > steer.Clamp {
+	if !op.Known() {
 		return engine.Unsupported(op.String(), "unknown operation")
 	}
 	if err := f.checkSite("edit", s); err != nil || f.cfg.CanEdit == nil {

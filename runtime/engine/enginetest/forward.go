@@ -191,6 +191,7 @@ func (f *Fake) row(s *fakeSequence, fd *engine.Feed, r int, token decode.Token) 
 	}
 	cell, before, hash := f.append(s, x, token)
 	f.net.enterRow(x, hash)
+	var verdicts steer.Verdicts
 	where := steer.Row{Offset: len(s.cells) - 1 - fd.PromptLen, Token: int32(token), Phase: fd.Phase}
 	for l := range f.cfg.Layers {
 		var b []float32
@@ -199,7 +200,7 @@ func (f *Fake) row(s *fakeSequence, fd *engine.Feed, r int, token decode.Token) 
 		}
 		f.net.block(l, x, b, cell[l*w:(l+1)*w])
 		site := steer.Site{Layer: l, Point: steer.ResidPost}
-		edit(s.plan, site, where, x)
+		s.plan.Edit(site, where, x, &verdicts)
 		if i := slices.Index(s.sites, site); i >= 0 {
 			copy(s.acts[i][r*w:], x)
 		}
@@ -219,14 +220,6 @@ func (f *Fake) append(s *fakeSequence, x []float32, token decode.Token) (cell, b
 	s.cells = append(s.cells, id)
 	s.tokens = append(s.tokens, token)
 	return f.cells.state(id), before, hash
-}
-
-func edit(plan *steer.Plan, site steer.Site, where steer.Row, x []float32) {
-	for i := range plan.Len() {
-		if iv := plan.At(i); iv.Site == site && iv.When.Active(where) {
-			iv.Apply(x)
-		}
-	}
 }
 
 func (f *Fake) output(s *fakeSequence, fd *engine.Feed, r int, x []float32, hash uint64) {

@@ -191,7 +191,11 @@ func (s *fakeSequence) Steer(plan *steer.Plan) error {
 	}
 	for i := range plan.Len() {
 		iv := plan.At(i)
-		if err := s.f.info.Caps.CanEdit(iv.Site, iv.Op); err != nil {
+		err := s.f.info.Caps.CanEdit(iv.Site, iv.Op)
+		if err == nil && iv.Gate != nil {
+			err = s.f.info.Caps.CanCapture(iv.Gate.Site)
+		}
+		if err != nil {
 			return fmt.Errorf("steer: intervention %d: %w", i, err)
 		}
 	}
