@@ -42,6 +42,7 @@ var table = []row{
 	{"bindings/...", []string{"decode", "steer", "runtime/engine", "own", leaves}},
 	{"cmd/...", everything},
 	{"examples/...", everything},
+	{"internal/bake/...", []string{"steer", leaves}},
 	{"internal/...", []string{leaves}},
 }
 
