@@ -94,3 +94,50 @@ func TestNativeVectorEqualsHook(t *testing.T) {
 		}
 	}
 }
+
+// TestLowerable: only what the control vector does to the bit is lowered.
+// Anything with a condition, a schedule or a gate stays with the hook.
+func TestLowerable(t *testing.T) {
+	v, w, zero := []float32{1, 2}, []float32{2, 1}, 0
+	at := func(layer int) steer.Intervention {
+		return steer.Intervention{Site: steer.Site{Layer: layer}, Vector: v, Scale: 1}
+	}
+	with := func(edit func(*steer.Intervention)) []steer.Intervention {
+		iv := at(2)
+		edit(&iv)
+		return []steer.Intervention{iv}
+	}
+	off := at(2)
+	off.Scale = 0
+	for _, c := range []struct {
+		name string
+		arch string
+		list []steer.Intervention
+		want bool
+	}{
+		{"one add", "llama", []steer.Intervention{at(1)}, true},
+		{"adds at many blocks", "llama", []steer.Intervention{at(1), at(3), at(2)}, true},
+		{"a dose of 0 beside it", "llama", []steer.Intervention{at(2), off}, true},
+		{"nothing", "llama", []steer.Intervention{off}, false},
+		{"an unknown architecture", "rwkv7", []steer.Intervention{at(1)}, false},
+		{"block 0", "llama", []steer.Intervention{at(0)}, false},
+		{"two at one block", "llama", []steer.Intervention{at(2), at(2)}, false},
+		{"norm kept", "llama", with(func(iv *steer.Intervention) { iv.Renorm = true }), false},
+		{"project", "llama", with(func(iv *steer.Intervention) { iv.Op = steer.Project }), false},
+		{"replace", "llama", with(func(iv *steer.Intervention) { iv.Op = steer.Replace }), false},
+		{"rotate", "llama", with(func(iv *steer.Intervention) { iv.Op, iv.Toward = steer.Rotate, w }), false},
+		{"affine", "llama", with(func(iv *steer.Intervention) {
+			iv.Op, iv.Map = steer.Affine, &steer.LowRank{Rank: 1, Down: v, Up: w}
+		}), false},
+		{"window", "llama", with(func(iv *steer.Intervention) { iv.When.From = &zero }), false},
+		{"schedule", "llama", with(func(iv *steer.Intervention) {
+			iv.Schedule = steer.Schedule{Kind: steer.Decay, Start: 1, Over: 8}
+		}), false},
+		{"gate", "llama", with(func(iv *steer.Intervention) { iv.Gate = &steer.Gate{Vector: w, Threshold: -1} }), false},
+		{"yield", "llama", with(func(iv *steer.Intervention) { iv.Yield = true }), false},
+	} {
+		if got := lowerable(c.arch, mustPlan(t, c.list...)); got != c.want {
+			t.Errorf("%s: lowerable is %v, want %v", c.name, got, c.want)
+		}
+	}
+}

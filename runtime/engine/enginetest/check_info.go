@@ -125,15 +125,31 @@ func deniedSites(s *suite, seq engine.Sequence) {
 			s.refused("denied capture at "+site.String(), err, engine.ErrUnsupported)
 			s.refused("forward with a denied capture at "+site.String(),
 				s.eng.Forward(s.ctx, []engine.Feed{{Seq: seq, Tokens: s.tokens(1), Capture: []steer.Site{site}}}), engine.ErrUnsupported)
+			s.deniedGate(site, seq)
 		}
 		for _, op := range ops {
 			if err := s.info.Caps.CanEdit(site, op); err != nil && layer >= 0 && layer < s.info.Layers {
 				s.refused("denied edit", err, engine.ErrUnsupported)
-				plan := s.plan(steer.Intervention{Site: site, Op: op, Vector: s.noise(s.info.Width, 1), Scale: 1})
+				plan := s.plan(steer.Intervention{Site: site, Op: op, Vector: s.noise(s.info.Width, 1), Scale: 1,
+					Toward: s.noise(s.info.Width, 1), Map: s.lowRank(1)})
 				s.refused("denied "+op.String()+" at "+site.String(), seq.Steer(plan), engine.ErrUnsupported)
 			}
 		}
 	}
 }
 
-var ops = []steer.Op{steer.Add, steer.Project, steer.Clamp}
+// deniedGate puts a gate where rows cannot be read, on an edit that could be
+// made.
+func (s *suite) deniedGate(site steer.Site, seq engine.Sequence) {
+	for _, layer := range s.editableLayers(steer.Add) {
+		if site.Layer < 0 || layer < site.Layer {
+			continue
+		}
+		plan := s.plan(steer.Intervention{Site: steer.Site{Layer: layer}, Vector: s.noise(s.info.Width, 1), Scale: 1,
+			Gate: &steer.Gate{Site: site, Vector: s.noise(s.info.Width, 1)}})
+		s.refused("a gate at "+site.String(), seq.Steer(plan), engine.ErrUnsupported)
+		return
+	}
+}
+
+var ops = []steer.Op{steer.Add, steer.Project, steer.Clamp, steer.Replace, steer.Affine, steer.Rotate}

@@ -2,57 +2,11 @@ package enginetest
 
 import (
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/trimtab/trimtab/runtime/engine"
 	"github.com/trimtab/trimtab/steer"
 )
-
-// editKind is one kind of intervention; size is the length of a typical row.
-type editKind struct {
-	name string
-	make func(s *suite, size float64) steer.Intervention
-}
-
-func (s *suite) direction(size float64) []float32 {
-	return s.noise(s.info.Width, size/math.Sqrt(float64(s.info.Width)))
-}
-
-func ptr(v int) *int { return &v }
-
-var editKinds = []editKind{
-	{"add", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Vector: s.direction(size), Scale: 0.7}
-	}},
-	{"project", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Op: steer.Project, Vector: s.direction(1), Scale: 1}
-	}},
-	{"clamp", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Op: steer.Clamp, Vector: s.direction(3), Scale: 1, Min: float32(1.1 * size), Max: float32(1.3 * size)}
-	}},
-	{"add and keep the norm", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Vector: s.direction(size), Scale: -1.5, Renorm: true}
-	}},
-	{"half project and keep the norm", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Op: steer.Project, Vector: s.direction(size), Scale: 0.5, Renorm: true}
-	}},
-	{"clamp in a window", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Op: steer.Clamp, Vector: s.direction(1), Scale: 0.5, Min: float32(-2 * size), Max: float32(-1.1 * size),
-			When: steer.When{From: ptr(-3), To: ptr(-1)}}
-	}},
-	{"add to the first generated row", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Vector: s.direction(size), Scale: 1, When: steer.When{From: ptr(0), To: ptr(1)}}
-	}},
-	{"add to the answer", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Vector: s.direction(size), Scale: 1, When: steer.When{Phases: steer.PhaseAnswer | steer.PhaseThink}}
-	}},
-	{"add to the prompt", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Vector: s.direction(size), Scale: 1, When: steer.When{Phases: steer.PhasePrompt, From: ptr(-4)}}
-	}},
-	{"add on a token", func(s *suite, size float64) steer.Intervention {
-		return steer.Intervention{Vector: s.direction(size), Scale: 1, When: steer.When{Tokens: []int32{-5}}} // replaced by a token of the text
-	}},
-}
 
 // checkEdits plays prompts in one batch, three sequences under three plans.
 func checkEdits(s *suite) {
@@ -86,33 +40,6 @@ func (s *suite) allEdits(sc *scene) {
 			s.steered(names[i], sc, i, plans[i], got[i], base[i])
 		}
 	}
-}
-
-// makePlan makes a plan of one edit, nil where the engine cannot do it.
-func (s *suite) makePlan(sc *scene, seq, layer int, kind editKind, base outcome) *steer.Plan {
-	s.Helper()
-	iv := kind.make(s, s.size(layer, base))
-	iv.Site.Layer = layer
-	if len(iv.When.Tokens) > 0 {
-		iv.When.Tokens[0] = int32(sc.tokens[seq][s.rng.IntN(sc.rows())])
-	}
-	if s.info.Caps.CanEdit(iv.Site, iv.Op) != nil {
-		return nil
-	}
-	return s.plan(iv)
-}
-
-// size is the mean length of the rows at a layer, 1 where they are not shown.
-func (s *suite) size(layer int, base outcome) float64 {
-	a := base.acts[steer.Site{Layer: layer}]
-	if len(a) == 0 {
-		return 1
-	}
-	sum := 0.0
-	for _, x := range a {
-		sum += float64(x) * float64(x)
-	}
-	return math.Sqrt(sum / float64(len(a)/s.info.Width))
 }
 
 // sampleLayers picks the first, the last and two other layers that take edits.
@@ -154,16 +81,102 @@ func checkPlanOrder(s *suite) {
 	}
 }
 
+// checkComposition checks plans whose interventions ask for each other: those
+// that stand back, and gates that see what the plan did before.
+func checkComposition(s *suite) {
+	layers := s.sampleLayers()
+	if len(layers) == 0 {
+		return
+	}
+	sc := s.newScene(3, 6, 3, engine.OutputAll)
+	base := s.play(sc)
+	low, high := layers[0], layers[len(layers)-1]
+	add := func(layer int) steer.Intervention {
+		return steer.Intervention{Site: steer.Site{Layer: layer}, Vector: s.direction(s.size(layer, base[0])), Scale: 1}
+	}
+	first, second, third := add(low), add(low), add(low)
+	second.Yield, third.Yield = true, true
+	late := first
+	late.When.From = ptr(0)
+	plans := []*steer.Plan{s.plan(first, second, third), s.plan(late, second, third), s.plan(third, late)}
+	for i, got := range s.play(sc, plans...) {
+		s.steered(fmt.Sprintf("sequence %d, edits that stand back", i), sc, i, plans[i], got, base[i])
+	}
+	if len(base[0].acts) == 0 || base[0].acts[first.Site] == nil {
+		return // no gates without captures
+	}
+	push := first // so far that the row points along it
+	push.Scale = 50
+	s.gatesSee(sc, push, add(low), base)
+	if low < high {
+		s.gatesAbove(sc, push, add(high))
+	}
+}
+
+// gatesSee: a gate at the edit's own site reads what came before it there.
+func (s *suite) gatesSee(sc *scene, push, gated steer.Intervention, base []outcome) {
+	s.Helper()
+	gated.Gate = &steer.Gate{Site: gated.Site, Vector: push.Vector, Threshold: 0.95}
+	plans := []*steer.Plan{s.plan(push, gated), s.plan(gated, push), s.plan(gated)}
+	for i, got := range s.play(sc, plans...) {
+		s.steered(fmt.Sprintf("sequence %d, a gate beside an edit", i), sc, i, plans[i], got, base[i])
+	}
+}
+
+// gatesAbove: a gate at an earlier block reads what the plan made of the row
+// there, as captures show it.
+func (s *suite) gatesAbove(sc *scene, push, upper steer.Intervention) {
+	s.Helper()
+	alone := s.plan(push)
+	below := s.play(sc, alone, alone, alone)
+	open, shut := upper, upper
+	open.Gate = &steer.Gate{Site: push.Site, Vector: push.Vector, Threshold: 0.95}
+	shut.Gate = &steer.Gate{Site: push.Site, Vector: push.Vector, Threshold: 0.95, Below: true}
+	got := s.play(sc, s.plan(push, open), s.plan(open, push), s.plan(push, shut))
+	for i := range 2 {
+		s.steered(fmt.Sprintf("sequence %d, an edit behind a gate that another edit opens", i), sc, i, s.plan(upper), got[i], below[i])
+	}
+	s.identical("an edit behind a gate that another edit closes", got[2], below[2])
+}
+
+// checkManyPlans compares up to 16 sequences of one batch, each under its own
+// kind of plan, with each alone.
+func checkManyPlans(s *suite) {
+	layers := s.sampleLayers()
+	if len(layers) == 0 {
+		return
+	}
+	sc := s.newScene(min(16, s.info.MaxSequences), 6, 3, engine.OutputLast)
+	base := s.play(sc)
+	plans := make([]*steer.Plan, len(sc.tokens))
+	for i := range plans {
+		plans[i] = s.makePlan(sc, i, layers[i%len(layers)], editKinds[(5*i+2)%len(editKinds)], base[i])
+	}
+	got := s.play(sc, plans...)
+	for i := range plans {
+		single := *sc
+		single.tokens = sc.tokens[i : i+1]
+		single.phaseOf = i
+		alone := s.play(&single, plans[i])[0]
+		for r, want := range alone.logits {
+			if want != nil {
+				s.near(fmt.Sprintf("sequence %d of %d under plans of their own, row %d", i, len(plans), r), got[i].logits[r], want)
+			}
+		}
+	}
+}
+
 // checkExactZero plays plans that do nothing, with and without captures.
 func checkExactZero(s *suite) {
 	layer := s.editable(steer.Add)
 	if layer < 0 {
 		return
 	}
-	v := s.direction(5)
+	v, w := s.direction(5), s.direction(5)
+	own := steer.Site{Layer: layer}
 	zero := func(iv steer.Intervention) *steer.Plan {
-		iv.Site, iv.Vector = steer.Site{Layer: layer}, v
-		if s.info.Caps.CanEdit(iv.Site, iv.Op) != nil {
+		iv.Site, iv.Vector, iv.Toward = steer.Site{Layer: layer}, v, w
+		if s.info.Caps.CanEdit(iv.Site, iv.Op) != nil || iv.Gate != nil && s.info.Caps.CanCapture(iv.Gate.Site) != nil {
 			return nil
 		}
 		return s.plan(iv)
@@ -175,10 +188,21 @@ func checkExactZero(s *suite) {
 		"scale 0 add, norm kept": zero(steer.Intervention{Scale: 0, Renorm: true}),
 		"scale 0 project":        zero(steer.Intervention{Op: steer.Project}),
 		"scale 0 clamp":          zero(steer.Intervention{Op: steer.Clamp, Min: 3, Max: 4}),
-		"a window far ahead":     zero(steer.Intervention{Scale: 1, When: steer.When{From: ptr(1 << 20)}}),
-		"a window long past":     zero(steer.Intervention{Scale: 1, Renorm: true, When: steer.When{To: ptr(-1 << 20)}}),
-		"a phase that is not":    zero(steer.Intervention{Scale: 1, When: steer.When{Phases: steer.PhaseConstrained}}),
-		"a token that is not":    zero(steer.Intervention{Scale: 1, When: steer.When{Tokens: []int32{never}}}),
+		"scale 0 replace":        zero(steer.Intervention{Op: steer.Replace, Value: 9, Renorm: true}),
+		"scale 0 affine":         zero(steer.Intervention{Op: steer.Affine, Map: s.lowRank(2)}),
+		"scale 0 rotate":         zero(steer.Intervention{Op: steer.Rotate, Renorm: true}),
+		"scale 0, open gate":     zero(steer.Intervention{Gate: &steer.Gate{Vector: w, Threshold: -1}}),
+		"a ramp not begun": zero(steer.Intervention{Scale: 1, When: steer.When{To: ptr(1)},
+			Schedule: steer.Schedule{Kind: steer.Ramp, End: 1, Over: 4}}),
+		"a closed cosine gate": zero(steer.Intervention{Scale: 1, Gate: &steer.Gate{Vector: w, Threshold: 0.9999999}}),
+		"a closed gate at the edit, norm kept": zero(steer.Intervention{Scale: 1, Renorm: true,
+			Gate: &steer.Gate{Site: own, Vector: w, Threshold: -0.9999999, Below: true}}),
+		"a probe that denies": zero(steer.Intervention{Op: steer.Rotate, Scale: 1,
+			Gate: &steer.Gate{Kind: steer.Logistic, Vector: s.direction(1e-6), Bias: -50, Threshold: 0.5}}),
+		"a window far ahead":  zero(steer.Intervention{Scale: 1, When: steer.When{From: ptr(1 << 20)}}),
+		"a window long past":  zero(steer.Intervention{Scale: 1, Renorm: true, When: steer.When{To: ptr(-1 << 20)}}),
+		"a phase that is not": zero(steer.Intervention{Scale: 1, When: steer.When{Phases: steer.PhaseConstrained}}),
+		"a token that is not": zero(steer.Intervention{Scale: 1, When: steer.When{Tokens: []int32{never}}}),
 	}
 	for _, capture := range []bool{true, false} {
 		sc := s.newScene(2, 7, 3, engine.OutputAll)
@@ -203,7 +227,7 @@ func checkIsolation(s *suite) {
 	for _, output := range []engine.Output{engine.OutputAll, engine.OutputLast} {
 		sc := s.newScene(4, 7, 3, output)
 		base := s.play(sc)
-		for k, kind := range editKinds[:5] {
+		for k, kind := range slices.Concat(editKinds[:5], editKinds[len(editKinds)-3:]) {
 			one := (k + int(output)) % len(sc.tokens)
 			plans := make([]*steer.Plan, len(sc.tokens))
 			plans[one] = s.makePlan(sc, one, layers[k%len(layers)], kind, base[one])
@@ -280,6 +304,10 @@ func checkBadPlans(s *suite) {
 		"a huge layer":          {Site: steer.Site{Layer: 1 << 30}, Vector: s.direction(1), Scale: 1},
 		"a vector too wide":     {Vector: s.noise(s.info.Width+1, 1), Scale: 1},
 		"a vector too narrow":   {Vector: s.noise(s.info.Width-1, 1), Scale: 1},
+		"a map too wide": {Op: steer.Affine, Scale: 1,
+			Map: &steer.LowRank{Rank: 1, Down: s.noise(s.info.Width+1, 1), Up: s.noise(s.info.Width+1, 1)}},
+		"a plane too wide": {Op: steer.Rotate, Scale: 1, Vector: s.noise(s.info.Width+1, 1), Toward: s.noise(s.info.Width+1, 1)},
+		"a gate too wide":  {Vector: s.direction(1), Scale: 1, Gate: &steer.Gate{Vector: s.noise(s.info.Width+1, 1)}},
 	} {
 		s.refused("steer with "+name, seq.Steer(s.plan(bad)), nil)
 		s.refused("steer with a good edit and "+name, seq.Steer(s.plan(fits, bad)), nil)

@@ -128,6 +128,17 @@ func rewrite(edit func(*steer.Intervention)) func(*mutantSequence, *steer.Plan) 
 	}
 }
 
+// rewriteGates edits a copy of every gate.
+func rewriteGates(edit func(*steer.Intervention, *steer.Gate)) func(*mutantSequence, *steer.Plan) error {
+	return rewrite(func(iv *steer.Intervention) {
+		if iv.Gate != nil {
+			g := *iv.Gate
+			iv.Gate = &g
+			edit(iv, &g)
+		}
+	})
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

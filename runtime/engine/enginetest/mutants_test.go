@@ -71,6 +71,78 @@ var mutants = []struct {
 	{"takes every edit for an add", "edits", func(m *mutant) { m.steer = rewrite(func(iv *steer.Intervention) { iv.Op = steer.Add }) }},
 	{"does not keep the norm", "edits", func(m *mutant) { m.steer = rewrite(func(iv *steer.Intervention) { iv.Renorm = false }) }},
 	{"is a thousandth off", "edits", func(m *mutant) { m.steer = rewrite(func(iv *steer.Intervention) { iv.Scale *= 1.001 }) }},
+	{"ignores gates", "edits", func(m *mutant) { m.steer = rewrite(func(iv *steer.Intervention) { iv.Gate = nil }) }},
+	{"closes every gate", "edits", func(m *mutant) {
+		m.steer = rewriteGates(func(_ *steer.Intervention, g *steer.Gate) { g.Bias, g.Kind, g.Below = -1e6, steer.Logistic, false })
+	}},
+	{"opens gates for the others", "edits", func(m *mutant) {
+		m.steer = rewriteGates(func(_ *steer.Intervention, g *steer.Gate) { g.Below = !g.Below })
+	}},
+	{"asks every gate at the edit", "edits", func(m *mutant) {
+		m.steer = rewriteGates(func(iv *steer.Intervention, g *steer.Gate) { g.Site = iv.Site })
+	}},
+	{"asks gates a block lower", "edits", func(m *mutant) {
+		m.steer = rewriteGates(func(_ *steer.Intervention, g *steer.Gate) { g.Site.Layer = max(g.Site.Layer-1, 0) })
+	}},
+	{"takes probes for cosines", "edits", func(m *mutant) {
+		m.steer = rewriteGates(func(_ *steer.Intervention, g *steer.Gate) { g.Kind, g.Bias = steer.Cosine, 0 })
+	}},
+	{"edits behind closed gates", "exact zero", func(m *mutant) { m.steer = rewrite(func(iv *steer.Intervention) { iv.Gate = nil }) }},
+	{"gates before the edits below", "composition", func(m *mutant) {
+		m.steer = rewriteGates(func(iv *steer.Intervention, g *steer.Gate) {
+			if g.Site != iv.Site {
+				iv.Gate = nil
+			}
+		})
+	}},
+	{"ignores schedules", "edits of generated rows", func(m *mutant) {
+		m.steer = rewrite(func(iv *steer.Intervention) { iv.Schedule = steer.Schedule{} })
+	}},
+	{"schedules one row late", "edits of generated rows", func(m *mutant) {
+		m.steer = rewrite(func(iv *steer.Intervention) {
+			if iv.Schedule.Kind != steer.Constant {
+				iv.Schedule.Over++
+			}
+		})
+	}},
+	{"starts schedules that have not begun", "exact zero", func(m *mutant) {
+		m.steer = rewrite(func(iv *steer.Intervention) { iv.Schedule = steer.Schedule{} })
+	}},
+	{"never stands back", "composition", func(m *mutant) { m.steer = rewrite(func(iv *steer.Intervention) { iv.Yield = false }) }},
+	{"stands back for silent edits", "composition", func(m *mutant) {
+		m.steer = func(q *mutantSequence, p *steer.Plan) error {
+			if p.Len() < 3 {
+				return q.Sequence.Steer(p)
+			}
+			return q.Sequence.Steer(must(steer.NewPlan(*p.At(0))))
+		}
+	}},
+	{"mixes plans up from the fifth sequence on", "many plans", func(m *mutant) {
+		m.steer = func(q *mutantSequence, p *steer.Plan) error {
+			switch i := slices.Index(m.seqs, q); { // 8 play without plans, then 8 with
+			case i == 12:
+				m.last = p
+			case i > 12 && i < 16:
+				p = m.last
+			}
+			return q.Sequence.Steer(p)
+		}
+	}},
+	{"turns the other way", "edits", func(m *mutant) {
+		m.steer = rewrite(func(iv *steer.Intervention) {
+			if iv.Op == steer.Rotate {
+				iv.Scale = -iv.Scale
+			}
+		})
+	}},
+	{"forgets the bias of a map", "edits", func(m *mutant) {
+		m.steer = rewrite(func(iv *steer.Intervention) {
+			if iv.Op == steer.Affine {
+				iv.Vector = nil
+			}
+		})
+	}},
+	{"replaces with nothing", "edits", func(m *mutant) { m.steer = rewrite(func(iv *steer.Intervention) { iv.Value = 0 }) }},
 	{"applies plans backwards", "plans in order", func(m *mutant) {
 		m.steer = func(q *mutantSequence, p *steer.Plan) error {
 			var list []steer.Intervention

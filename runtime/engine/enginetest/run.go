@@ -79,6 +79,8 @@ var checks = []check{
 	{"edits", checkEdits},
 	{"edits of generated rows", checkGeneratedEdits},
 	{"plans in order", checkPlanOrder},
+	{"composition", checkComposition},
+	{"many plans", checkManyPlans},
 	{"isolation", checkIsolation},
 	{"shared plan", checkSharedPlan},
 	{"reuse", checkReuse},

@@ -2,8 +2,6 @@ package enginetest
 
 import (
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/runtime/engine"
@@ -18,6 +16,7 @@ type scene struct {
 	cuts    []int            // where each batch ends, the last one at the end
 	output  engine.Output    // of every feed
 	capture []steer.Site
+	phaseOf int // number of the first sequence, for the phase
 }
 
 // outcome is what one sequence of a played scene showed.
@@ -53,7 +52,7 @@ func (sc *scene) phase(seq, i int) steer.Phase {
 	switch {
 	case i < sc.prompt:
 		return steer.PhasePrompt
-	case seq == 1:
+	case seq+sc.phaseOf == 1:
 		return steer.PhaseThink
 	}
 	return steer.PhaseAnswer
@@ -123,13 +122,13 @@ func (s *suite) identical(what string, got, want outcome) {
 // everything can be foretold; above it, only the rows before the first edit.
 func (s *suite) steered(what string, sc *scene, seq int, plan *steer.Plan, got, base outcome) {
 	s.Helper()
-	lowest, first := s.reach(sc, seq, plan)
+	lowest, first := s.reach(sc, seq, plan, base)
 	w := s.info.Width
 	for _, site := range sc.capture {
 		for r := range sc.rows() {
 			g, b := got.acts[site][r*w:(r+1)*w], base.acts[site][r*w:(r+1)*w]
 			where := fmt.Sprintf("%s: row %d at %s", what, r, site)
-			want, edited := applied(plan, site, sc.row(seq, r), b)
+			want, edited := s.applied(plan, site, sc.row(seq, r), r, b, base)
 			switch {
 			case site.Layer < lowest, r < first, site.Layer == lowest && !edited:
 				s.same(where+", which the plan does not edit", g, b)
@@ -147,7 +146,7 @@ func (s *suite) steered(what string, sc *scene, seq int, plan *steer.Plan, got, 
 // that those which an edit must reach have moved.
 func (s *suite) steeredLogits(what string, sc *scene, seq int, plan *steer.Plan, got, base outcome) {
 	s.Helper()
-	lowest, first := s.reach(sc, seq, plan)
+	lowest, first := s.reach(sc, seq, plan, base)
 	moved := false // some row up to this one was truly changed
 	for r, want := range base.logits {
 		acts, moves := s.acts(sc, seq, plan, r, base)
@@ -162,86 +161,4 @@ func (s *suite) steeredLogits(what string, sc *scene, seq int, plan *steer.Plan,
 			}
 		}
 	}
-}
-
-// acts reports whether the plan applies to a row at all, and whether that is
-// sure to change it: a clamp may find the row in its range already.
-func (s *suite) acts(sc *scene, seq int, plan *steer.Plan, r int, base outcome) (acts, moves bool) {
-	w := s.info.Width
-	for i := range plan.Len() {
-		iv := plan.At(i)
-		if iv.Scale == 0 || !iv.When.Active(sc.row(seq, r)) {
-			continue
-		}
-		acts = true
-		if rows := base.acts[iv.Site]; rows != nil {
-			row := rows[r*w : (r+1)*w]
-			want, _ := applied(plan, iv.Site, sc.row(seq, r), row)
-			moves = moves || distance(want, row) > 1e-3
-		} else {
-			moves = moves || iv.Op == steer.Add
-		}
-	}
-	return acts, moves
-}
-
-// reach finds the lowest layer and the first row that a plan edits in a scene;
-// both lie past the end if it edits nothing.
-func (s *suite) reach(sc *scene, seq int, plan *steer.Plan) (lowest, first int) {
-	lowest, first = s.info.Layers, sc.rows()
-	for r := range sc.rows() {
-		for i := range plan.Len() {
-			if iv := plan.At(i); iv.Scale != 0 && iv.When.Active(sc.row(seq, r)) {
-				lowest, first = min(lowest, iv.Site.Layer), min(first, r)
-			}
-		}
-	}
-	return lowest, first
-}
-
-// applied is what a plan makes of one residual row at a site.
-func applied(plan *steer.Plan, site steer.Site, row steer.Row, base []float32) (want []float32, edited bool) {
-	want = slices.Clone(base)
-	for i := range plan.Len() {
-		if iv := plan.At(i); iv.Site == site && iv.Scale != 0 && iv.When.Active(row) {
-			iv.Apply(want)
-			edited = true
-		}
-	}
-	return want, edited
-}
-
-// distance is the Euclidean distance of got from want, relative to want.
-func distance(got, want []float32) float64 {
-	if len(got) != len(want) {
-		return math.Inf(1)
-	}
-	var diff, size float64
-	for i := range want {
-		d := float64(got[i]) - float64(want[i])
-		diff += d * d
-		size += float64(want[i]) * float64(want[i])
-	}
-	if diff == 0 {
-		return 0
-	}
-	return math.Sqrt(diff / max(size, 1e-30))
-}
-
-// editable returns a random layer where op can be applied, -1 if there is none.
-func (s *suite) editable(op steer.Op) int {
-	layers := s.editableLayers(op)
-	if len(layers) == 0 {
-		return -1
-	}
-	return layers[s.rng.IntN(len(layers))]
-}
-
-func (s *suite) editableLayers(op steer.Op) (layers []int) {
-	for layer := range s.info.Layers {
-		if s.info.Caps.CanEdit(steer.Site{Layer: layer}, op) == nil {
-			layers = append(layers, layer)
-		}
-	}
-	return layers
 }
