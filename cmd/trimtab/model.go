@@ -14,7 +14,7 @@ import (
 func newModel(a *app) *cobra.Command {
 	return group(a, "model", "Inspect and make model files",
 		"Look into GGUF model files, or make one with random weights for tests.",
-		newModelInspect(a), newModelRandom(a))
+		newModelInspect(a), newModelRandom(a), newModelBake(a))
 }
 
 func newModelInspect(a *app) *cobra.Command {

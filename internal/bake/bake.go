@@ -106,10 +106,11 @@ func (b *baker) check(foreign bool) error {
 	if s := b.report.Scale; s-s != 0 || s == 0 {
 		return fmt.Errorf("scale is %v; give one that is not 0, since the vector states none", s)
 	}
-	facts, err := b.facts()
+	facts, err := FactsOf(b.f)
 	if err != nil {
 		return err
 	}
+	b.hash, b.report.Arch = facts.ModelHash, facts.Arch
 	if err := b.v.Check(facts); err != nil && !(foreign && errors.Is(err, steer.ErrWrongModel)) {
 		return err
 	}
@@ -123,31 +124,30 @@ func (b *baker) check(foreign bool) error {
 	return errors.Join(faults...)
 }
 
-// facts are read from the file; CheckModel has seen to their being there.
-func (b *baker) facts() (steer.Facts, error) {
-	var f steer.Facts
+// FactsOf reads what [steer.Vector.Check] asks from a model file that
+// [gguf.CheckModel] has passed. They equal those of an engine that runs it.
+func FactsOf(f *gguf.File) (steer.Facts, error) {
+	var facts steer.Facts
 	var err error
-	if f.Arch, err = b.f.String("general.architecture"); err != nil {
-		return f, err
+	if facts.Arch, err = f.String("general.architecture"); err != nil {
+		return facts, err
 	}
-	b.report.Arch = f.Arch
-	layers, err := b.f.Uint(f.Arch + ".block_count")
+	layers, err := f.Uint(facts.Arch + ".block_count")
 	if err != nil {
-		return f, err
+		return facts, err
 	}
-	width, err := b.f.Uint(f.Arch + ".embedding_length")
+	width, err := f.Uint(facts.Arch + ".embedding_length")
 	if err != nil {
-		return f, err
+		return facts, err
 	}
-	f.Layers, f.Width = int(layers), int(width)
-	template, err := b.f.String("tokenizer.chat_template")
+	facts.Layers, facts.Width = int(layers), int(width)
+	template, err := f.String("tokenizer.chat_template")
 	if err != nil && !errors.Is(err, gguf.ErrMissing) {
-		return f, err
+		return facts, err
 	}
-	f.TemplateHash = steer.HashTemplate(template)
-	f.ModelHash, err = b.f.Fingerprint()
-	b.hash = f.ModelHash
-	return f, err
+	facts.TemplateHash = steer.HashTemplate(template)
+	facts.ModelHash, err = f.Fingerprint()
+	return facts, err
 }
 
 // place checks that block has a dense feed-forward part whose bias is added
