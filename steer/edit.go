@@ -35,15 +35,17 @@ func (p *Plan) Edit(site Site, at Row, row []float32, v *Verdicts) (edited bool)
 	if s == nil {
 		return false
 	}
+	group := 0 // that has the row
 	for _, i := range s.edits {
 		iv := &p.list[i]
-		if iv.Yield && edited {
+		if iv.Group != 0 && group != 0 && iv.Group != group {
 			continue
 		}
 		dose := iv.Dose(at)
 		if dose == 0 || !iv.open(i, row, v) {
 			continue
 		}
+		group = max(group, iv.Group)
 		iv.ApplyDose(row, dose)
 		edited = true
 	}

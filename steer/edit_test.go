@@ -68,7 +68,7 @@ func TestEdit(t *testing.T) {
 		iv.Gate = &Gate{Site: Site{Layer: layer}, Vector: []float32{1, 0}, Threshold: threshold}
 		return iv
 	}
-	yield := func(iv Intervention) Intervention { iv.Yield = true; return iv }
+	group := func(n int, iv Intervention) Intervention { iv.Group = n; return iv }
 	in := func(iv Intervention, from int) Intervention { iv.When.From = &from; return iv }
 	for _, c := range []struct {
 		name string
@@ -77,10 +77,11 @@ func TestEdit(t *testing.T) {
 		want float32 // x[0] at the end, from (0,1) at the start
 	}{
 		{"stacked", []Intervention{up(0, 1), up(0, 2), up(3, 4)}, 0, 7},
-		{"the first goes before", []Intervention{up(0, 1), yield(up(0, 2)), up(0, 4)}, 0, 5},
-		{"the first is silent", []Intervention{in(up(0, 1), 9), yield(up(0, 2)), yield(up(0, 4))}, 0, 2},
-		{"another site does not count", []Intervention{up(0, 1), yield(up(1, 2))}, 0, 3},
-		{"the first has a closed gate", []Intervention{gated(up(0, 1), 0, 0.5), yield(up(0, 2))}, 0, 2},
+		{"the first group goes before", []Intervention{group(1, up(0, 1)), group(2, up(0, 2)), up(0, 4), group(1, up(0, 8))}, 0, 13},
+		{"what has no group takes no part", []Intervention{up(0, 4), group(2, up(0, 1)), group(1, up(0, 2))}, 0, 5},
+		{"the first group is silent", []Intervention{group(1, in(up(0, 1), 9)), group(2, up(0, 2)), group(2, up(0, 4))}, 0, 6},
+		{"another site does not count", []Intervention{group(1, up(0, 1)), group(2, up(1, 2))}, 0, 3},
+		{"the first has a closed gate", []Intervention{group(1, gated(up(0, 1), 0, 0.5)), group(2, up(0, 2))}, 0, 2},
 		{"scheduled", []Intervention{{Vector: []float32{1, 0}, Scale: 8, Schedule: Schedule{Decay, 1, 0, 1}}}, 2, 2},
 		{"scheduled, prompt", []Intervention{{Vector: []float32{1, 0}, Scale: 8, Schedule: Schedule{Decay, 1, 0, 1}}}, -2, 8},
 		{"a gate sees the edits before it at its site", []Intervention{up(2, 1), gated(up(2, 2), 2, 0.5)}, 0, 3},
@@ -195,7 +196,7 @@ func TestUniformAndPositional(t *testing.T) {
 		{"token", Intervention{When: When{Tokens: []int32{1}}}, false, false},
 		{"schedule", Intervention{Schedule: Schedule{Ramp, 0, 1, 2}}, false, true},
 		{"gate", Intervention{Gate: &Gate{}}, false, false},
-		{"yield", Intervention{Yield: true}, false, false},
+		{"group", Intervention{Group: 1}, false, false},
 	} {
 		if c.iv.Uniform() != c.uniform || c.iv.Positional() != c.positional {
 			t.Errorf("%s: uniform %v, positional %v", c.name, c.iv.Uniform(), c.iv.Positional())

@@ -16,7 +16,7 @@ const (
 	markMap
 	markSchedule
 	markGate
-	markYield
+	markGroup
 )
 
 // fingerprint hashes the interventions that have a dose and that keep wants.
@@ -122,7 +122,8 @@ func (h *hasher) extras(iv *Intervention) {
 		h.flag(g.Below)
 		h.floats(g.Vector)
 	}
-	if iv.Yield {
-		h.num(markYield)
+	if iv.Group != 0 {
+		h.num(markGroup)
+		h.num(uint64(iv.Group))
 	}
 }

@@ -150,9 +150,10 @@ type Intervention struct {
 	Gate     *Gate    // nil, or a probe that must agree
 	Renorm   bool     // afterwards scale the row back to the norm it had
 
-	// Yield stands back on rows that an earlier intervention of the plan has
-	// edited at the same site. See [Prioritise].
-	Yield bool
+	// Group, if not 0, makes the intervention one of several choices: at each
+	// site a row is edited by one group only, the first in the plan's order
+	// that has a dose and an open gate for it. See [Prioritise].
+	Group int
 }
 
 // MaxRank bounds a [LowRank] map.
@@ -178,7 +179,7 @@ func (iv *Intervention) Dose(r Row) float32 {
 // Uniform reports whether every row gets the same edit: no condition, schedule
 // or gate distinguishes between them.
 func (iv *Intervention) Uniform() bool {
-	return iv.When.Always() && iv.Schedule.Kind == Constant && iv.Gate == nil && !iv.Yield
+	return iv.When.Always() && iv.Schedule.Kind == Constant && iv.Gate == nil && iv.Group == 0
 }
 
 // Positional reports whether the edit depends on where a row stands or which

@@ -32,6 +32,9 @@ func (iv *Intervention) faults() (faults []error) {
 	if f, t := iv.When.From, iv.When.To; f != nil && t != nil && *f >= *t {
 		fault("window [%d,%d) is empty, the plan would do nothing", *f, *t)
 	}
+	if iv.Group < 0 || iv.Group > MaxInterventions {
+		fault("group %d, want 0 to %d", iv.Group, MaxInterventions)
+	}
 	faults = append(faults, iv.Schedule.faults()...)
 	if iv.Gate != nil {
 		faults = append(faults, iv.Gate.faults(iv.Site)...)

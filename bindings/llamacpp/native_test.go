@@ -134,7 +134,7 @@ func TestLowerable(t *testing.T) {
 			iv.Schedule = steer.Schedule{Kind: steer.Decay, Start: 1, Over: 8}
 		}), false},
 		{"gate", "llama", with(func(iv *steer.Intervention) { iv.Gate = &steer.Gate{Vector: w, Threshold: -1} }), false},
-		{"yield", "llama", with(func(iv *steer.Intervention) { iv.Yield = true }), false},
+		{"group", "llama", with(func(iv *steer.Intervention) { iv.Group = 1 }), false},
 	} {
 		if got := lowerable(c.arch, mustPlan(t, c.list...)); got != c.want {
 			t.Errorf("%s: lowerable is %v, want %v", c.name, got, c.want)

@@ -81,7 +81,7 @@ func checkPlanOrder(s *suite) {
 	}
 }
 
-// checkComposition checks plans whose interventions ask for each other: those
+// checkComposition checks plans whose interventions ask for each other: groups
 // that stand back, and gates that see what the plan did before.
 func checkComposition(s *suite) {
 	layers := s.sampleLayers()
@@ -95,7 +95,7 @@ func checkComposition(s *suite) {
 		return steer.Intervention{Site: steer.Site{Layer: layer}, Vector: s.direction(s.size(layer, base[0])), Scale: 1}
 	}
 	first, second, third := add(low), add(low), add(low)
-	second.Yield, third.Yield = true, true
+	first.Group, second.Group, third.Group = 1, 2, 3
 	late := first
 	late.When.From = ptr(0)
 	plans := []*steer.Plan{s.plan(first, second, third), s.plan(late, second, third), s.plan(third, late)}
@@ -106,7 +106,7 @@ func checkComposition(s *suite) {
 		return // no gates without captures
 	}
 	push := first // so far that the row points along it
-	push.Scale = 50
+	push.Scale, push.Group = 50, 0
 	s.gatesSee(sc, push, add(low), base)
 	if low < high {
 		s.gatesAbove(sc, push, add(high))

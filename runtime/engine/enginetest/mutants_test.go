@@ -108,7 +108,7 @@ var mutants = []struct {
 	{"starts schedules that have not begun", "exact zero", func(m *mutant) {
 		m.steer = rewrite(func(iv *steer.Intervention) { iv.Schedule = steer.Schedule{} })
 	}},
-	{"never stands back", "composition", func(m *mutant) { m.steer = rewrite(func(iv *steer.Intervention) { iv.Yield = false }) }},
+	{"never stands back", "composition", func(m *mutant) { m.steer = rewrite(func(iv *steer.Intervention) { iv.Group = 0 }) }},
 	{"stands back for silent edits", "composition", func(m *mutant) {
 		m.steer = func(q *mutantSequence, p *steer.Plan) error {
 			if p.Len() < 3 {

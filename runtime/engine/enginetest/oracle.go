@@ -63,9 +63,10 @@ func (s *suite) reach(sc *scene, seq int, plan *steer.Plan, base outcome) (lowes
 // applied is what a plan makes of row r at a site, which holds x before.
 func (s *suite) applied(plan *steer.Plan, site steer.Site, at steer.Row, r int, x []float32, base outcome) (want []float32, edited bool) {
 	want = slices.Clone(x)
+	group := 0
 	for i := range plan.Len() {
 		iv := plan.At(i)
-		if iv.Site != site || iv.Yield && edited {
+		if iv.Site != site || iv.Group != 0 && group != 0 && iv.Group != group {
 			continue
 		}
 		open := *iv
@@ -77,6 +78,7 @@ func (s *suite) applied(plan *steer.Plan, site steer.Site, at steer.Row, r int, 
 		}
 		if dose := s.dose(&open, at, r, base); dose != 0 {
 			open.ApplyDose(want, dose)
+			group = max(group, iv.Group)
 			edited = true
 		}
 	}
