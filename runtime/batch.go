@@ -78,6 +78,7 @@ func (d *driver) collectFeeds() {
 		if err := st.session.sync(); err != nil {
 			st.session.broken = true
 			st.session.fail(st.ctx, st.session.at(err))
+			d.poke() // to let go of it, should nothing be left to compute
 			continue
 		}
 		d.batch = append(d.batch, st)
