@@ -245,8 +245,9 @@ func (c *checker) rope() {
 	if rot%2 != 0 {
 		c.fault("%s.rope.dimension_count: %d is odd", c.arch, rot)
 	}
+	_, given := c.f.meta[c.arch+".rope.dimension_count"]
 	if c.plain && c.keyDim > 0 {
-		if rot > 0 && rot != c.keyDim {
+		if given && rot != c.keyDim { // 0 too: llama.cpp asserts on it or never returns
 			c.fault("%s.rope.dimension_count: %d is not the head width %d", c.arch, rot, c.keyDim)
 		}
 		if c.keyDim != c.valueDim && c.valueDim > 0 {

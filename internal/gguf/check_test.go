@@ -128,6 +128,7 @@ func TestCheckModel(t *testing.T) {
 		{"rope base Inf", set("llama.rope.freq_base", float32(math.Inf(1))), "llama.rope.freq_base: +Inf is not in"},
 		{"rope scaling unknown", set("llama.rope.scaling.type", "cubic"), `llama.rope.scaling.type: "cubic"`},
 		{"rope dimensions odd", set("llama.rope.dimension_count", uint32(3)), "llama.rope.dimension_count: 3 is odd"},
+		{"rope dimensions 0", set("llama.rope.dimension_count", uint32(0)), "llama.rope.dimension_count: 0 is not the head width 4"},
 		{"rope dimensions other", set("llama.rope.dimension_count", uint32(2)), "llama.rope.dimension_count: 2 is not the head width 4"},
 		{"key length other", set("llama.attention.key_length", uint32(8)), "llama.attention.value_length: 4 is not key_length 8"},
 		{"nextn", set("llama.nextn_predict_layers", uint32(2)), "llama.nextn_predict_layers: 2 is not in 0..1"},
