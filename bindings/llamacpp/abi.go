@@ -96,9 +96,14 @@ const structByRef = runtime.GOARCH == "arm64" || runtime.GOOS == "windows"
 // used, in the System V ABI of amd64: the only one here that copies structs.
 const intRegisters = 6
 
-// callWithStruct calls fn(first, *words by value) for a struct of n words.
+// callWithStruct calls fn(first, *words by value) for a struct of n words. What
+// first points to is kept alive and in place during the call, as with call.
+//
+//go:uintptrescapes
 func callWithStruct(fn, first uintptr, words unsafe.Pointer, n int) uintptr {
-	r := new(frame).withStruct(fn, first, words, n)
+	f := new(frame)
+	r := f.withStruct(fn, first, words, n)
+	runtime.KeepAlive(f) // where structs go by reference, C reads them from here
 	runtime.KeepAlive(words)
 	return r
 }

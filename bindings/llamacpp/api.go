@@ -136,13 +136,14 @@ func (f *frame) call(fn uintptr, args ...uintptr) uintptr {
 }
 
 // withStruct calls fn(first, *words by value), words being n words long and
-// under the same rule as call's pointers.
+// under the same rule as call's pointers. By reference C gets the copy in the
+// frame: it may write to it, and words may lie on a stack that moves.
 func (f *frame) withStruct(fn, first uintptr, words unsafe.Pointer, n int) uintptr {
+	copy(f.args[intRegisters:], unsafe.Slice((*uintptr)(words), n))
 	if structByRef {
-		return f.call(fn, first, uintptr(words))
+		return f.call(fn, first, uintptr(unsafe.Pointer(&f.args[intRegisters])))
 	}
 	f.args[0] = first
-	copy(f.args[intRegisters:], unsafe.Slice((*uintptr)(words), n))
 	r, _, _ := purego.SyscallN(fn, f.args[:intRegisters+n]...)
 	return r
 }
