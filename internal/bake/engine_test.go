@@ -99,6 +99,26 @@ func TestBakedEqualsSteered(t *testing.T) {
 	}
 }
 
+// TestFactsOf: a file states what an engine that runs it does.
+func TestFactsOf(t *testing.T) {
+	l := library(t)
+	chat, err := nano.WriteChat(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{modelFile(t, gguf.F32), presetFile(t, "tiny-gemma3", gguf.F32), chat} {
+		got, err := FactsOf(open(t, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info := openModel(t, l, path).Info()
+		want := steer.Facts{ModelHash: info.Hash, Arch: info.Arch, Layers: info.Layers, Width: info.Width, TemplateHash: steer.HashTemplate(info.Template)}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
+	}
+}
+
 // biased is the model with a bias at block 1 from the start.
 func biased(t *testing.T, model string) string {
 	d := randomVector(7, 64, 1, 1).Directions[1]
