@@ -10,7 +10,10 @@
 // expression over named vectors: see [ParseExpr].
 package steer
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Point is a place inside a block of the model.
 type Point uint8
@@ -79,6 +82,29 @@ const (
 	PhaseThink                         // generated text inside a think block
 	PhaseConstrained                   // generated text under a grammar or inside a tool call
 )
+
+var phaseNames = [...]string{"prompt", "answer", "think", "constrained"} // by bit
+
+// Names are the names of the parts in the set, as files and expressions spell
+// them: "prompt", "answer", "think", "constrained".
+func (p Phase) Names() []string {
+	var names []string
+	for i, name := range phaseNames {
+		if p>>i&1 == 1 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// PhaseNamed is the part of that name; ok is false when there is none.
+func PhaseNamed(name string) (p Phase, ok bool) {
+	i := slices.Index(phaseNames[:], name)
+	if i < 0 {
+		return 0, false
+	}
+	return 1 << i, true
+}
 
 // Row is what a [When] may ask about one row of a batch.
 type Row struct {

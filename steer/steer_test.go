@@ -43,6 +43,7 @@ func TestNewPlanReportsEveryFault(t *testing.T) {
 		{"map against bias", Intervention{Op: Affine, Vector: good, Map: &LowRank{1, []float32{1}, []float32{1}}}, []string{"vector is 2 wide, the map 1"}},
 		{"zero map", Intervention{Op: Affine, Map: &LowRank{1, []float32{1}, []float32{0}}}, []string{"the map and the vector are zero"}},
 		{"map value", Intervention{Op: Affine, Map: &LowRank{1, []float32{inf}, []float32{1}}}, []string{"map down[0] is +Inf"}},
+		{"phases", Intervention{Vector: good, When: When{Phases: 16}}, []string{"unknown phases 0x10"}},
 		{"group", Intervention{Vector: good, Group: -1}, []string{"group -1, want 0 to 256"}},
 		{"unknown schedule", Intervention{Vector: good, Schedule: Schedule{Kind: 9}}, []string{"unknown schedule 9"}},
 		{"constant with an end", Intervention{Vector: good, Schedule: Schedule{End: 1}}, []string{"a constant schedule has no start"}},

@@ -32,6 +32,9 @@ func (iv *Intervention) faults() (faults []error) {
 	if f, t := iv.When.From, iv.When.To; f != nil && t != nil && *f >= *t {
 		fault("window [%d,%d) is empty, the plan would do nothing", *f, *t)
 	}
+	if p := iv.When.Phases; p>>len(phaseNames) != 0 {
+		fault("unknown phases %#x", uint8(p))
+	}
 	if iv.Group < 0 || iv.Group > MaxInterventions {
 		fault("group %d, want 0 to %d", iv.Group, MaxInterventions)
 	}
@@ -62,7 +65,7 @@ func (iv *Intervention) operands() (faults []error) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if iv.Op == Add {
 		if k := iv.Schedule.peak() * float64(iv.Scale); math.Abs(k*norm) > math.MaxFloat32 {
-			fault("dose %v times a vector of norm %.3g overflows", k, norm)
+			fault("dose %.3g times a vector of norm %.3g overflows", k, norm)
 		}
 	} else if norm < minNorm {
 		fault("vector has norm %.3g, too short to have a direction", norm)
