@@ -99,7 +99,6 @@ func TestRules(t *testing.T) {
 		{"unfinished", "decode/a.go", "package decode\n// TO" + "DO: later", "2 unfinished"},
 		{"unfinished script", "testdata/node/a.mjs", "\n\n// FIX" + "ME", "3 unfinished"},
 		{"a word that holds another", "docs/a.md", "METO" + "DOS and PASTO" + "DOx", ""},
-		{"private folder", "docs/a.md", "see ../" + "shared/DESIGN.md", "1 private path"},
 		{"registry in a lock file", "testdata/node/package-lock.json", "{\n\"resolved\": \"https://registry.npm" + "js.org/x\"}", "2 registry"},
 		{"binary file", "docs/a.bin", "\x00TO" + "DO", ""},
 		{"top level", "pkg/a.txt", "x", "0 top level"},
