@@ -41,6 +41,20 @@ func TestVersionAndLayoutAreChecked(t *testing.T) {
 	}
 }
 
+// TestOptionsOutOfRange: llama.cpp would abort or allocate without end.
+func TestOptionsOutOfRange(t *testing.T) {
+	l, path := library(t), modelFileFor(t, "tiny", gguf.F32)
+	for text, o := range map[string]Options{
+		"GPULayers is 99999":                  {GPULayers: 99999},
+		"Cells is 4":                          {Cells: 4},
+		"Context is 100000, the model was tr": {Context: 100000},
+		"Threads is -1":                       {Threads: -1},
+	} {
+		_, err := l.Open(path, o)
+		wantError(t, err, ErrOptions, text)
+	}
+}
+
 // TestForeignLibraries: a library that is not llama.cpp, or not one at all, is
 // refused before anything in it is called.
 func TestForeignLibraries(t *testing.T) {

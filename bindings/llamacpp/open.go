@@ -16,7 +16,8 @@ var ErrModel = errors.New("bad model file")
 
 // Open validates the GGUF file at path, loads it and makes a context for it.
 // The file is read in Go first: what llama.cpp would abort on is an error here.
-// Errors wrap ErrModel for a bad file and engine.ErrUnsupported for a sound
+// Errors wrap ErrModel for a bad file, ErrOptions for options that are out of
+// range, and engine.ErrUnsupported for a sound
 // file of a kind that this back end does not run.
 func (l *Library) Open(path string, o Options) (*Engine, error) {
 	e, err := l.load(path, o)
@@ -36,7 +37,7 @@ func (l *Library) load(path string, o Options) (*Engine, error) {
 		return nil, err
 	}
 	if o.Context > meta.trained {
-		return nil, fmt.Errorf("option Context is %d, the model was trained for %d", o.Context, meta.trained)
+		return nil, fmt.Errorf("%w: option Context is %d, the model was trained for %d", ErrOptions, o.Context, meta.trained)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,6 +6,10 @@ import (
 	"runtime"
 )
 
+// ErrOptions is wrapped by Open when an option is out of range, for any model or
+// for this one.
+var ErrOptions = errors.New("bad options")
+
 // AllLayers puts every block of the model on the GPU.
 const AllLayers = -1
 
@@ -131,5 +135,8 @@ func (o *Options) check() error {
 	if o.KV == KVQ8_0 && o.Flash == FlashOff {
 		faults = append(faults, errors.New("option KV q8_0 needs flash attention"))
 	}
-	return errors.Join(faults...)
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrOptions, errors.Join(faults...))
 }

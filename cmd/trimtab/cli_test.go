@@ -81,6 +81,7 @@ func TestExitCodes(t *testing.T) {
 		{"run -p x", &libs.NotFoundError{Want: "libllama.so"}, codeNoEngine, []string{"no llama.cpp libraries found", "trimtab engine install"}},
 		{"run -p x", fmt.Errorf("load: %w: 0.4.0", llamacpp.ErrVersion), codeNoEngine, []string{"0.4.0", "trimtab engine install"}},
 		{"run -p x", fmt.Errorf("open: %w: torn", llamacpp.ErrModel), codeBadInput, []string{"torn", "trimtab model inspect"}},
+		{"run -p x", fmt.Errorf("open: %w: option Context is 1000", llamacpp.ErrOptions), codeUsage, []string{"Context is 1000", "--ctx"}},
 		{"run -p x", engine.Unsupported("architecture dream", "diffusion"), codeBadInput, []string{"architecture dream"}},
 		{"run -p x", errors.New("out of memory"), codeFailure, []string{"trimtab: out of memory"}},
 		{"run -p x", context.Canceled, codeInterrupted, []string{"interrupted"}},

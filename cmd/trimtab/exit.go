@@ -61,7 +61,7 @@ func exitCode(err error) int {
 		return codeOK
 	case errors.Is(err, errInterrupted), errors.Is(err, context.Canceled):
 		return codeInterrupted
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, llamacpp.ErrOptions):
 		return codeUsage
 	case isEngineMissing(err):
 		return codeNoEngine
@@ -105,6 +105,8 @@ func hintFor(err error) string {
 	switch {
 	case errors.Is(err, llamacpp.ErrVersion):
 		return "run `trimtab engine install` and drop --lib and " + libs.EnvVar + " to use the libraries this version was tested with"
+	case errors.Is(err, llamacpp.ErrOptions):
+		return "the values come from --ctx, --cells, --parallel, --threads and --gpu-layers"
 	case errors.Is(err, engine.ErrContextFull):
 		return "shorten the text, lower --max-tokens, or raise --ctx"
 	case errors.Is(err, llamacpp.ErrModel):
