@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -125,17 +126,22 @@ func modelPath(name string, env libs.Env) (string, error) {
 	return name, nil
 }
 
-// nanoPath writes the built-in model where llama.cpp can map it.
+// nanoPath writes the built-in model where llama.cpp can map it: in the cache,
+// or the folder for temporary files where there is no cache to write to.
 func nanoPath(env libs.Env) (string, error) {
-	dir := os.TempDir()
-	if env.Cache != "" {
-		dir = env.Cache
+	var faults []error
+	for _, dir := range []string{env.Cache, os.TempDir()} {
+		if dir == "" {
+			continue
+		}
+		path, err := nano.WriteChat(filepath.Join(dir, "trimtab", "models"))
+		if err == nil {
+			return path, nil
+		}
+		faults = append(faults, err)
 	}
-	path, err := nano.WriteChat(filepath.Join(dir, "trimtab", "models"))
-	if err != nil {
-		return "", fmt.Errorf("built-in model: %w", err)
-	}
-	return path, nil
+	// %v: a folder that is not there is no mistake in a path that the user gave.
+	return "", fmt.Errorf("built-in model: %v; let HOME or TMPDIR name a folder that can be written to", errors.Join(faults...))
 }
 
 // shareCells gives sequences that run at once room for texts of full length,
