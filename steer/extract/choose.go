@@ -1,0 +1,295 @@
+package extract
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/trimtab/trimtab/steer"
+)
+
+// Window says which rows are steered, counted from the prompt's end: -1 is its
+// last token, 0 the first generated one. A nil bound is open.
+type Window struct {
+	From *int `json:"from"`
+	To   *int `json:"to"`
+}
+
+func (w Window) String() string {
+	from, to := "", ""
+	if w.From != nil {
+		from = fmt.Sprint(*w.From)
+	}
+	if w.To != nil {
+		to = fmt.Sprint(*w.To)
+	}
+	if from == "" && to == "" {
+		return "all rows"
+	}
+	return "rows [" + from + "," + to + ")"
+}
+
+// Rows makes a window from -1 for the last prompt token, or the like. A to of 0
+// or less than from leaves the end open, unless it is 0 and from is below.
+func Rows(from, to int) Window {
+	w := Window{From: &from}
+	if to > from {
+		w.To = &to
+	}
+	return w
+}
+
+// Windows are the ones tried by default: the last prompt token with the first
+// four of the answer, everything from there on, that token alone, and all rows.
+// Steering every row of an answer costs accuracy that a short window does not.
+func Windows() []Window {
+	return []Window{Rows(-1, 4), Rows(-1, -1), Rows(-1, 0), {}}
+}
+
+// Doses is the grid tried by default, as shares of the activation's norm.
+func Doses() []float64 { return []float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.6, 0.8} }
+
+// Trial is one way to steer and what it did on the validation pairs.
+type Trial struct {
+	Cell   Cell
+	Window Window
+	Dose   float64
+	Margin Estimate // log p(chosen) - log p(rejected), in nats per answer
+	Effect Estimate // what the choice goes by: the gain of log p(chosen) over the unsteered model, with the loss of log p(rejected) as far as it is no larger
+	KL     float64  // mean per token on neutral prompts, in nats
+}
+
+// Estimate is a mean over pairs.
+type Estimate struct {
+	Mean  float64
+	Error float64 // standard error of Mean
+	Wins  float64 // share of pairs above zero
+	N     int
+}
+
+func estimate(x []float64) Estimate {
+	e := Estimate{N: len(x)}
+	for _, v := range x {
+		e.Mean += v / float64(len(x))
+		if v > 0 {
+			e.Wins += 1 / float64(len(x))
+		}
+	}
+	if len(x) < 2 {
+		return e
+	}
+	for _, v := range x {
+		e.Error += (v - e.Mean) * (v - e.Mean)
+	}
+	e.Error = math.Sqrt(e.Error / float64(len(x)-1) / float64(len(x)))
+	return e
+}
+
+// plan adds direction, times dose, at a layer in a window.
+func plan(layer int, direction []float32, w Window, dose float64) (*steer.Plan, error) {
+	return steer.NewPlan(steer.Intervention{Site: steer.Site{Layer: layer}, Op: steer.Add, Vector: direction,
+		Scale: float32(dose), When: steer.When{From: w.From, To: w.To}})
+}
+
+// candidate is a cell with its direction, scaled to the activation's norm.
+type candidate struct {
+	cell      int
+	direction []float32
+}
+
+// candidates makes the method's direction at each cell it considers; cells
+// where both sides are equal drop out.
+func (m *Moments) candidates(by Method) ([]candidate, error) {
+	var list []candidate
+	var last error
+	add := func(c int) {
+		r, err := m.Direction(c, by)
+		if err == nil {
+			var d []float32
+			if d, err = scaled(r, length(m.MeanChosen(c))); err == nil {
+				list = append(list, candidate{c, d})
+				return
+			}
+		}
+		last = fmt.Errorf("%s: %w", m.Cells[c], err)
+	}
+	if by == PaLRS {
+		if c := m.MostAligned(func(Cell) bool { return true }); c >= 0 {
+			add(c)
+		}
+	} else {
+		for c := range m.Cells {
+			add(c)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no cell has a direction, the last: %w", last)
+	}
+	return list, nil
+}
+
+// arm is one way to steer that is compared with others.
+type arm struct {
+	candidate
+	window Window
+	dose   float64
+}
+
+func (f *fitter) plans(arms []arm) ([]*steer.Plan, error) {
+	out := make([]*steer.Plan, len(arms))
+	for i, a := range arms {
+		var err error
+		if out[i], err = plan(f.m.Cells[a.cell].Layer, a.direction, a.window, a.dose); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", f.m.Cells[a.cell], a.window, err)
+		}
+	}
+	return out, nil
+}
+
+// Bounds of the search. A full product of cells, windows and doses would cost
+// ten times as much and, on few pairs, mostly fit noise.
+const (
+	finalists   = 3  // cells that every window is tried at
+	survivors   = 2  // cells with a window that get every dose
+	screenPairs = 12 // validation pairs that decide about cells and windows
+	gridPairs   = 32 // and about doses
+	extensions  = 4  // doses beyond the grid
+)
+
+// search narrows the candidates: first cells in one window, then windows, both
+// at two doses on a few pairs, then doses on more.
+func (f *fitter) search(ctx context.Context, list []candidate) ([]Trial, error) {
+	val := f.validation[:min(len(f.validation), screenPairs)]
+	arms := make([]arm, len(list))
+	for i, c := range list {
+		arms[i] = arm{candidate: c, window: f.o.Windows[0]}
+	}
+	arms, err := f.screen(ctx, arms, val, finalists, "choosing layer and place")
+	if err != nil {
+		return nil, err
+	}
+	var all []arm
+	for _, a := range arms {
+		for _, w := range f.o.Windows {
+			all = append(all, arm{candidate: a.candidate, window: w})
+		}
+	}
+	if arms, err = f.screen(ctx, all, val, survivors, "choosing rows"); err != nil {
+		return nil, err
+	}
+	return f.doses(ctx, arms)
+}
+
+// screen keeps the best arms by their better mean effect at a medium and at the
+// highest dose.
+func (f *fitter) screen(ctx context.Context, arms []arm, val []contest, keep int, stage string) ([]arm, error) {
+	if len(arms) <= keep {
+		return arms, nil
+	}
+	doses := []float64{f.o.Doses[len(f.o.Doses)/2], slices.Max(f.o.Doses)}
+	var tried []arm
+	for _, a := range arms {
+		for _, a.dose = range doses {
+			tried = append(tried, a)
+		}
+	}
+	plans, err := f.plans(tried)
+	if err != nil {
+		return nil, err
+	}
+	x, err := scores(ctx, f.e, plans, val, f.report(stage, 2*len(plans)*len(val)))
+	if err != nil {
+		return nil, err
+	}
+	order, score := make([]int, len(arms)), make([]float64, len(arms))
+	for i := range arms {
+		order[i], score[i] = i, max(effectsOf(x[2*i], f.base).Mean, effectsOf(x[2*i+1], f.base).Mean)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
+	out := make([]arm, keep)
+	for i := range out {
+		out[i] = arms[order[i]]
+	}
+	return out, nil
+}
+
+// doses tries every dose for the surviving arms. While the best is the highest
+// dose of the default grid, half as much again is tried too.
+func (f *fitter) doses(ctx context.Context, arms []arm) ([]Trial, error) {
+	var trials []Trial
+	doses := f.o.Doses
+	for range extensions + 1 {
+		more, err := f.trials(ctx, arms, doses)
+		if err != nil {
+			return nil, err
+		}
+		trials = append(trials, more...)
+		top := slices.Max(doses)
+		if at, guarded := pick(trials, f.o.MaxKL); !f.extend || !guarded || trials[at].Dose < top {
+			break
+		}
+		doses = []float64{1.5 * top}
+	}
+	return trials, nil
+}
+
+func (f *fitter) trials(ctx context.Context, arms []arm, doses []float64) ([]Trial, error) {
+	var tried []arm
+	var trials []Trial
+	for _, a := range arms {
+		for _, a.dose = range doses {
+			tried = append(tried, a)
+			trials = append(trials, Trial{Cell: f.m.Cells[a.cell], Window: a.window, Dose: a.dose})
+		}
+	}
+	plans, err := f.plans(tried)
+	if err != nil {
+		return nil, err
+	}
+	val := f.validation
+	x, err := scores(ctx, f.e, plans, val, f.report("choosing the dose", 2*len(plans)*len(val)))
+	if err != nil {
+		return nil, err
+	}
+	kl, err := divergences(ctx, f.e, plans, f.neutral, f.report("measuring divergence", len(f.neutral)))
+	if err != nil {
+		return nil, err
+	}
+	for i := range trials {
+		trials[i].Margin, trials[i].Effect, trials[i].KL = marginsOf(x[i]), effectsOf(x[i], f.base), kl[i]
+	}
+	return trials, nil
+}
+
+// pick returns the trial to use: among those within the KL budget the one with
+// the smallest dose whose effect is within one standard error of the best. If
+// none is within the budget, it is the gentlest trial, and guarded is false.
+func pick(trials []Trial, maxKL float64) (at int, guarded bool) {
+	best := -1
+	for i, t := range trials {
+		if t.KL <= maxKL && (best < 0 || t.Effect.Mean > trials[best].Effect.Mean) {
+			best = i
+		}
+	}
+	if best < 0 {
+		for i, t := range trials {
+			if t.KL < trials[at].KL {
+				at = i
+			}
+		}
+		return at, false
+	}
+	floor := trials[best].Effect.Mean - trials[best].Effect.Error
+	at = best
+	for i, t := range trials {
+		if t.KL > maxKL || t.Effect.Mean < floor {
+			continue
+		}
+		if t.Dose < trials[at].Dose || t.Dose == trials[at].Dose && t.Effect.Mean > trials[at].Effect.Mean {
+			at = i
+		}
+	}
+	return at, true
+}
