@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -69,6 +73,9 @@ func (o *bakeOptions) run(ctx context.Context, a *app) error {
 	if err != nil {
 		return badInput("%w", err)
 	}
+	if v.Name == "" {
+		v.Name = nameOf(o.vector)
+	}
 	r, err := bake.Write(ctx, o.out, model, v, bake.Options{Scale: o.scale, Foreign: o.anyModel})
 	switch {
 	case errors.Is(err, steer.ErrWrongModel):
@@ -83,6 +90,17 @@ func (o *bakeOptions) run(ctx context.Context, a *app) error {
 		fmt.Fprintf(a.out, "added to the biases that were there in blocks %v\n", r.Summed)
 	}
 	return nil
+}
+
+// nameOf makes a name for a vector whose file states none.
+func nameOf(path string) string {
+	base := filepath.Base(path)
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == utf8.RuneError {
+			return '_'
+		}
+		return r
+	}, strings.TrimSuffix(base, filepath.Ext(base)))
 }
 
 // isDisk reports whether writing failed, or was interrupted, rather than the
