@@ -21,7 +21,7 @@ const benchDecodeLong = `Compares Trimtab with a bare llama_decode and argmax lo
 one loaded model, in turn. A ratio of 1 means that Trimtab costs nothing; the
 median of the rounds counts, with the smallest and largest beside it.
 
-Without --model it makes a random-weight model of 494 M parameters (Q8_0, 525 MB,
+Without --model it makes a random-weight model of 315 M parameters (Q8_0, 335 MB,
 kept in the user's cache) and measures the built-in model as well.`
 
 const benchDecodeExample = `  trimtab bench decode
@@ -116,15 +116,15 @@ func (a *app) benchFile() (string, error) {
 	if a.env.Cache != "" {
 		dir = a.env.Cache
 	}
-	path := filepath.Join(dir, "trimtab", "models", "random-0.5b.gguf")
+	path := filepath.Join(dir, "trimtab", "models", "random-0.3b.gguf")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	spec, err := randmodel.Preset("0.5b")
+	spec, err := randmodel.Preset("0.3b")
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintln(a.err, "making a random model of 494 M parameters:", path)
+	fmt.Fprintln(a.err, "making a random model of 315 M parameters:", path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}

@@ -50,7 +50,7 @@ trained model of the same shape: for tests and for measuring speed. The same
 flags give the same bytes.
 
 Shapes: tiny, tiny-spm, tiny-qwen3, tiny-gemma3, 0.5b (494 million weights,
-525 MB).`
+525 MB), 0.3b (315 million, 335 MB).`
 
 func newModelRandom(a *app) *cobra.Command {
 	var shape, arch, out string

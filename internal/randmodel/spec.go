@@ -62,6 +62,7 @@ const maxMerges = 20000
 //	tiny-qwen3   5 layers, width 128, F16, heads wider than the residual
 //	tiny-gemma3  6 layers (5 of them windowed), width 96, SPM tokenizer
 //	0.5b         qwen3 in the size of Qwen2.5-0.5B: 494 M weights, Q8_0, 525 MB
+//	0.3b         the same with half the layers: 315 M weights, Q8_0, 335 MB
 func Preset(name string) (Spec, error) {
 	tiny := Spec{Arch: Llama, Tokenizer: BPE, Layers: 4, Width: 64, FF: 192, Heads: 4, KVHeads: 2,
 		HeadDim: 16, Vocab: 512, Context: 2048, Type: gguf.F32, Seed: 1}
@@ -77,11 +78,12 @@ func Preset(name string) (Spec, error) {
 	case "tiny-gemma3":
 		return Spec{Arch: Gemma3, Tokenizer: SPM, Layers: 6, Width: 96, FF: 192, Heads: 4, KVHeads: 1,
 			HeadDim: 32, Vocab: 512, Context: 2048, Window: 64, Type: gguf.F32, Seed: 1}, nil
-	case "0.5b":
-		return Spec{Arch: Qwen3, Tokenizer: BPE, Layers: 24, Width: 896, FF: 4864, Heads: 14, KVHeads: 2,
+	case "0.5b", "0.3b":
+		layers := map[string]int{"0.5b": 24, "0.3b": 12}
+		return Spec{Arch: Qwen3, Tokenizer: BPE, Layers: layers[name], Width: 896, FF: 4864, Heads: 14, KVHeads: 2,
 			HeadDim: 64, Vocab: 151936, Context: 32768, Type: gguf.Q8_0, Seed: 1}, nil
 	}
-	return Spec{}, fmt.Errorf("randmodel: no preset %q; there are tiny, tiny-spm, tiny-qwen3, tiny-gemma3 and 0.5b", name)
+	return Spec{}, fmt.Errorf("randmodel: no preset %q; there are tiny, tiny-spm, tiny-qwen3, tiny-gemma3, 0.5b and 0.3b", name)
 }
 
 // check reports every fault of the spec at once.
