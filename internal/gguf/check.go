@@ -231,6 +231,9 @@ func (c *checker) experts() {
 	if n > 0 && len(used) == 0 {
 		c.fault("%s.expert_used_count: is missing, but expert_count is %d", c.arch, n)
 	}
+	if n == 0 && c.arch == "smallthinker" { // asserted while the file is loaded
+		c.fault("%s.expert_count: is missing or 0, the architecture is made of experts", c.arch)
+	}
 	groups := c.number("expert_group_count", false, 0, maxExperts)
 	inUse := c.number("expert_group_used_count", false, 0, maxExperts)
 	if groups > 0 && groups >= n {
@@ -257,6 +260,7 @@ func (c *checker) rope() {
 			c.fault("%s.attention.key_length: %d is odd", c.arch, c.keyDim)
 		}
 	}
+	c.sections()
 	c.real("rope.freq_base", false, math.SmallestNonzeroFloat32, math.MaxFloat32)
 	c.real("rope.freq_base_swa", false, math.SmallestNonzeroFloat32, math.MaxFloat32)
 	c.real("rope.scaling.factor", false, 0, math.MaxFloat32)
@@ -291,4 +295,25 @@ func (c *checker) real(key string, required bool, lo, hi float64) {
 	} else if !(x >= lo && x <= hi) {
 		c.fault("%s: %v is not in %g..%g", key, x, lo, hi)
 	}
+}
+
+// sections checks how positions of several axes share a head: ggml asserts that
+// one of the first three has a part. paddleocr is loaded without the key.
+func (c *checker) sections() {
+	key := c.arch + ".rope.dimension_sections"
+	_, given := c.f.meta[key]
+	if !given && c.arch != "paddleocr" {
+		return
+	}
+	list, err := c.f.Ints(key)
+	if err != nil {
+		c.add(err)
+		return
+	}
+	for _, n := range list[:min(len(list), 3)] {
+		if n > 0 {
+			return
+		}
+	}
+	c.fault("%s: none of the first three of %v is positive", key, list)
 }
