@@ -13,24 +13,24 @@ const (
 	chain   = 16
 )
 
-// mirror draws a palindrome whose first half is a permutation of the letters.
-func mirror(r *rand.Rand) string {
+// echo draws a permutation of the letters and repeats it.
+func echo(r *rand.Rand) string {
 	text := make([]byte, chain)
 	for i, l := range r.Perm(len(letters)) {
-		text[i], text[chain-1-i] = letters[l], letters[l]
+		text[i], text[chain/2+i] = letters[l], letters[l]
 	}
 	return string(text)
 }
 
-// mirrorFault checks a palindrome of a permutation.
-func mirrorFault(text string) string {
+// echoFault checks a permutation that is repeated.
+func echoFault(text string) string {
 	if len(text) != chain {
 		return fmt.Sprintf("%d letters, want %d", len(text), chain)
 	}
 	for i := range chain / 2 {
 		c := text[i]
-		if c != text[chain-1-i] {
-			return fmt.Sprintf("%q at %d has %q for a mirror image", c, i, text[chain-1-i])
+		if c != text[chain/2+i] {
+			return fmt.Sprintf("%q at %d is echoed by %q", c, i, text[chain/2+i])
 		}
 		if strings.IndexByte(letters, c) < 0 {
 			return fmt.Sprintf("%q at %d is none of %q", c, i, letters)

@@ -9,7 +9,7 @@
 //
 //   - [Latin4], [Latin6]: Latin squares; no row and no column repeats a digit.
 //   - [Brackets16], [Brackets32]: three kinds of brackets, balanced.
-//   - [Mirror]: a palindrome in which each of eight letters occurs twice.
+//   - [Echo]: a permutation of eight letters, said twice.
 //   - [Ring]: four colours on a ring of sixteen; any three neighbours differ.
 //
 // Most puzzles have many solutions. [Puzzle.Check] accepts every one of them, and
@@ -43,7 +43,7 @@ const (
 	Latin6     Task = "latin6"
 	Brackets16 Task = "brackets16"
 	Brackets32 Task = "brackets32"
-	Mirror     Task = "mirror"
+	Echo     Task = "echo"
 	Ring       Task = "ring"
 )
 
@@ -65,7 +65,7 @@ func specs() []spec {
 		{Latin6, 36, 14, 0.30, latin(6), latinFault(6)},
 		{Brackets16, 16, 4, 0.13, brackets(16), bracketsFault(16)},
 		{Brackets32, 32, 10, 0.22, brackets(32), bracketsFault(32)},
-		{Mirror, 16, 3, 0.09, mirror, mirrorFault},
+		{Echo, 16, 3, 0.09, echo, echoFault},
 		{Ring, 16, 4, 0.13, ring, ringFault},
 	}
 }

@@ -87,10 +87,10 @@ func TestCheck(t *testing.T) {
 		{Brackets16, "________________", "([{]})()[]{}(())", "closes nothing"},
 		{Brackets16, "________________", "([{}])()[]{}((()", "2 brackets stay open"},
 		{Brackets16, "________________", "([{}])()[]{}(a))", "no bracket"},
-		{Mirror, "________________", "abcdefghhgfedcba", ""},
-		{Mirror, "________________", "abcdefggggfedcba", "there twice"},
-		{Mirror, "________________", "abcdefghhgfedcab", "mirror image"},
-		{Mirror, "________________", "abcdefgiigfedcba", "none of"},
+		{Echo, "________________", "abcdefghabcdefgh", ""},
+		{Echo, "________________", "abcdefggabcdefgg", "there twice"},
+		{Echo, "________________", "abcdefghabcdefhg", "is echoed by"},
+		{Echo, "________________", "abcdefgiabcdefgi", "none of"},
 		{Ring, "________________", "RGBYRGBYRGBYRGBY", ""},
 		{Ring, "________________", "RGBRGBRGBRGBRGBR", "also at 0"},
 		{Ring, "________________", "RGBYRGBYRGBYRGRY", "also at"},
@@ -154,15 +154,15 @@ func (full) Write([]byte) (int, error) { return 0, bytes.ErrTooLarge }
 
 func TestTally(t *testing.T) {
 	var tally Tally
-	p := Puzzle{Task: Mirror, Text: strings.Repeat("_", 16)}
+	p := Puzzle{Task: Echo, Text: strings.Repeat("_", 16)}
 	for i := range 10 {
-		answer := "abcdefghhgfedcba"
+		answer := "abcdefghabcdefgh"
 		if i < 2 {
-			answer = "abcdefghhgfedcbb"
+			answer = "abcdefghabcdefgg"
 		}
 		tally.Add(p, 4, answer)
 	}
-	r := tally.Rate(Mirror, 4)
+	r := tally.Rate(Echo, 4)
 	low, high := r.Interval()
 	// Wilson's interval for 8 of 10, from his formula by hand.
 	if r != (Rate{8, 10}) || math.Abs(low-0.4902) > 1e-4 || math.Abs(high-0.9433) > 1e-4 {
@@ -171,7 +171,7 @@ func TestTally(t *testing.T) {
 	if low, high := (Rate{}).Interval(); low != 0 || high != 1 {
 		t.Errorf("no puzzles: interval %v to %v, want 0 to 1", low, high)
 	}
-	if !strings.Contains(tally.String(), "| mirror | 10 | 0.800 (0.490-0.943) |") {
+	if !strings.Contains(tally.String(), "| echo | 10 | 0.800 (0.490-0.943) |") {
 		t.Errorf("table:\n%s", &tally)
 	}
 }

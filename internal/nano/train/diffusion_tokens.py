@@ -8,7 +8,7 @@ import json
 import numpy as np
 from tokenizers import pre_tokenizers
 
-TASKS = ["latin4", "latin6", "brackets16", "brackets32", "mirror", "ring"]
+TASKS = ["latin4", "latin6", "brackets16", "brackets32", "echo", "ring"]
 SPECIAL = ["<|end|>", "<|mask|>"] + [f"<|{t}|>" for t in TASKS]
 END, MASK = 0, 1
 BLANK = "_"
