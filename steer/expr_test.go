@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
@@ -236,5 +237,40 @@ func TestExprPlan(t *testing.T) {
 	e = &Expr{Terms: []ExprTerm{{Name: "polite", Layers: []LayerRange{{0, 1 << 40}}}, {Name: "polite", Layers: []LayerRange{{1, 1}, {1, 1}}}}}
 	if _, err := e.Groups(vectors); err == nil || !strings.Contains(err.Error(), "want a range from 0 to 511") || !strings.Contains(err.Error(), "block 1 is named twice") {
 		t.Errorf("a literal with bad blocks: %v", err)
+	}
+}
+
+// TestExprDocs: the grammar and the examples stand in docs/steering.md as they
+// stand here, and the examples parse.
+func TestExprDocs(t *testing.T) {
+	source, err := os.ReadFile("expr.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := os.ReadFile("../docs/steering.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := 0
+	for line := range strings.Lines(string(source)) {
+		code, ok := strings.CutPrefix(line, "//\t")
+		if !ok {
+			continue
+		}
+		lines++
+		if !strings.Contains(string(docs), "\n"+code) {
+			t.Errorf("docs/steering.md lacks the line %q", code)
+		}
+		if !strings.Contains(code, " = ") {
+			if _, err := ParseExpr(code); err != nil {
+				t.Errorf("%q: %v", code, err)
+			}
+		}
+	}
+	if lines < 12 {
+		t.Errorf("the documentation has %d lines of code", lines)
+	}
+	if _, err := ParseExpr("!refusal@0-27 + polite:0.8[:8] + polite:0.2[8:]"); err != nil {
+		t.Error(err)
 	}
 }

@@ -142,8 +142,9 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestExample reads the plan in the package's documentation.
-func TestExample(t *testing.T) {
+// mustExample reads the plan in the package's documentation.
+func mustExample(t *testing.T) *steer.Plan {
+	t.Helper()
 	source, err := os.ReadFile("planfile.go")
 	if err != nil {
 		t.Fatal(err)
@@ -158,6 +159,11 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
+	return p
+}
+
+func TestExample(t *testing.T) {
+	p := mustExample(t)
 	from, to := -1, 32
 	want := []steer.Intervention{{
 		Site: steer.Site{Layer: 12}, Vector: []float32{0.25, -1.5}, Scale: 0.6, Renorm: true, Group: 1,
@@ -302,4 +308,21 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestDocs reads the plan in docs/steering.md: it is the package's own.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/steering.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, ok := strings.Cut(string(text), "```yaml\n")
+	yaml, _, end := strings.Cut(rest, "```")
+	if !ok || !end {
+		t.Fatal("docs/steering.md has no YAML")
+	}
+	p, err := DecodeYAML(strings.NewReader(yaml))
+	if err != nil || p.Fingerprint() != mustExample(t).Fingerprint() {
+		t.Errorf("%v in\n%s", err, yaml)
+	}
 }
