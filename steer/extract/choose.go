@@ -125,7 +125,7 @@ func (m *Moments) candidates(by Method) ([]candidate, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("no cell has a direction, the last: %w", last)
+		return nil, fmt.Errorf("%w: no cell has a direction, the last: %w", ErrPairs, last)
 	}
 	return list, nil
 }
@@ -155,7 +155,7 @@ const (
 	survivors   = 2  // cells with a window that get every dose
 	screenPairs = 12 // validation pairs that decide about cells and windows
 	gridPairs   = 32 // and about doses
-	extensions  = 4  // doses beyond the grid
+	extensions  = 6  // doses beyond the grid, each a quarter higher
 )
 
 // search narrows the candidates: first cells in one window, then windows, both
@@ -216,7 +216,7 @@ func (f *fitter) screen(ctx context.Context, arms []arm, val []contest, keep int
 }
 
 // doses tries every dose for the surviving arms. While the best is the highest
-// dose of the default grid, half as much again is tried too.
+// dose of the default grid, a quarter more is tried too.
 func (f *fitter) doses(ctx context.Context, arms []arm) ([]Trial, error) {
 	var trials []Trial
 	doses := f.o.Doses
@@ -230,7 +230,7 @@ func (f *fitter) doses(ctx context.Context, arms []arm) ([]Trial, error) {
 		if at, guarded := pick(trials, f.o.MaxKL); !f.extend || !guarded || trials[at].Dose < top {
 			break
 		}
-		doses = []float64{1.5 * top}
+		doses = []float64{1.25 * top}
 	}
 	return trials, nil
 }

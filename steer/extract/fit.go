@@ -120,7 +120,7 @@ func (f *fitter) fill(info *engine.Info) {
 		for _, k := range o.Method.kinds() {
 			o.Places = append(o.Places, f.layout.places(k)...)
 		}
-		if f.splits.Train[0].ReadChosen != nil {
+		if f.splits.Train[0].ReadChosen != nil && o.Method != CAA {
 			o.Places = append(o.Places, f.layout.places(PromptEnd)...)
 		}
 	}

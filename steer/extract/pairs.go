@@ -13,6 +13,9 @@ import (
 	"github.com/trimtab/trimtab/runtime/engine"
 )
 
+// ErrPairs is wrapped by errors that other examples would mend.
+var ErrPairs = errors.New("the pairs do not do")
+
 // Bounds on what a file of pairs may hold. Texts are kept in memory, about as
 // large as the file.
 const (
@@ -190,8 +193,8 @@ func Deal(pairs []Pair, seed uint64) (Splits, error) {
 		}
 	}
 	if min(len(s.Train), len(s.Validation), len(s.Test)) < minSplit {
-		return s, fmt.Errorf("%d pairs make %d for directions, %d for choosing and %d for the measurement; each needs at least %d: give more pairs, 100 are a good start",
-			len(pairs), len(s.Train), len(s.Validation), len(s.Test), minSplit)
+		return s, fmt.Errorf("%w: %d of them make %d for directions, %d for choosing and %d for the measurement; each needs at least %d: give more, 100 are a good start",
+			ErrPairs, len(pairs), len(s.Train), len(s.Validation), len(s.Test), minSplit)
 	}
 	return s, nil
 }

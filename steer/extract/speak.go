@@ -2,6 +2,7 @@ package extract
 
 import (
 	"context"
+	"strings"
 
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/runtime/engine"
@@ -74,3 +75,6 @@ func best(row decode.Logits) decode.Token {
 	}
 	return decode.Token(at)
 }
+
+// validText drops bytes that are no UTF-8.
+func validText(b []byte) string { return strings.ToValidUTF8(string(b), "") }
