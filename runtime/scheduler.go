@@ -118,6 +118,7 @@ func (s *Scheduler) Submit(ctx context.Context, cfg Config) (*Stream, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("submit: %w", err)
 	}
+	cfg.Prompt = slices.Clone(cfg.Prompt) // the caller may use its slice again
 	st := &Stream{sched: s, cfg: cfg, rows: cfg.reserve(), submitted: cfg.Now(), ready: make(chan struct{}, 1)}
 	st.key = keyOf(cfg.Plan, len(cfg.Prompt))
 	if !s.opt.NoCache {

@@ -102,6 +102,33 @@ func TestOpenRefuses(t *testing.T) {
 	stopped := Options{Progress: func(float32) bool { return false }}
 	_, err = l.Open(model, stopped)
 	wantError(t, err, ErrModel, "stopped by Progress")
+	_, err = l.Open(model, Options{Progress: func(float32) bool { panic("no bar") }})
+	wantError(t, err, ErrModel, "stopped by Progress")
+}
+
+// TestRestoreRefuses: bytes of another cache, damaged ones and others.
+func TestRestoreRefuses(t *testing.T) {
+	ctx := context.Background()
+	e := open(t, "tiny", gguf.F32, Options{Threads: 1})
+	s := sequence(t, e)
+	if err := e.Forward(ctx, []engine.Feed{{Seq: s, Tokens: []decode.Token{65, 66, 67}}}); err != nil {
+		t.Fatal(err)
+	}
+	saved, err := e.Save(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	restore := func(e *Engine, b []byte) error {
+		_, err := e.NewSequence(ctx, engine.Origin{Saved: b})
+		return err
+	}
+	wantError(t, restore(open(t, "tiny", gguf.F32, Options{Threads: 1, KV: KVF32}), saved), nil, "another context size, cache type")
+	wantError(t, restore(open(t, "tiny-spm", gguf.F32, Options{Threads: 1}), saved), nil, "another model")
+	damaged := append([]byte(nil), saved...)
+	damaged[len(damaged)/2] ^= 1
+	wantError(t, restore(e, damaged), nil, "checksum")
+	wantError(t, restore(e, saved[:20]), nil, "not saved sequence bytes")
+	wantError(t, restore(e, []byte{}), nil, "not saved sequence bytes")
 }
 
 // TestOpenRefusesOtherKinds edits a sound file's metadata.

@@ -155,7 +155,7 @@ func (e *Engine) Save(seq engine.Sequence) ([]byte, error) {
 }
 
 func (e *Engine) savedHead(rows int) []byte {
-	h := append([]byte(savedMagic), fmt.Sprintf("%s %s %d\n", e.lib.text, e.info.Hash, e.info.Cells)...)
+	h := append([]byte(savedMagic), fmt.Sprintf("%s %s %d %d %d\n", e.lib.text, e.info.Hash, e.info.Cells, e.params.typeK, e.params.flashAttn)...)
 	return binary.LittleEndian.AppendUint64(h, uint64(rows))
 }
 
@@ -169,7 +169,7 @@ func (e *Engine) restore(s *Sequence, saved []byte) error {
 		return errors.New("restore: these are not saved sequence bytes")
 	}
 	if !bytes.Equal(saved[:fixed], head[:fixed]) {
-		return errors.New("restore: the bytes were saved by another model, engine version or context size")
+		return errors.New("restore: the bytes were saved by another model or engine version, or with another context size, cache type or attention")
 	}
 	if binary.LittleEndian.Uint64(saved[len(saved)-8:]) != xxhash.Sum64(saved[:len(saved)-8]) {
 		return errors.New("restore: the bytes are damaged (checksum)")

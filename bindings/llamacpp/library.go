@@ -145,10 +145,19 @@ func (l *Library) start() {
 	l.loadBackends()
 	call(l.backendInit)
 	l.evalCallback = purego.NewCallback(onEval)
-	l.progress = purego.NewCallback(func(share float32, handle uintptr) bool {
-		f, ok := l.loads.Load(handle)
-		return !ok || f.(func(float32) bool)(share)
-	})
+	l.progress = purego.NewCallback(l.onProgress)
+}
+
+// onProgress passes the share of a load on to its Progress function. A panic
+// there stops the load: it must not unwind through C.
+func (l *Library) onProgress(share float32, handle uintptr) (goOn bool) {
+	defer func() {
+		if recover() != nil {
+			goOn = false
+		}
+	}()
+	f, ok := l.loads.Load(handle)
+	return !ok || f.(func(float32) bool)(share)
 }
 
 // loadBackends loads the best CPU variant and every GPU back end of the set's
