@@ -151,6 +151,7 @@ func (f *fitter) plans(arms []arm) ([]*steer.Plan, error) {
 // Bounds of the search. A full product of cells, windows and doses would cost
 // ten times as much and, on few pairs, mostly fit noise.
 const (
+	entrants    = 16 // cells, the most separated, that are tried at all
 	finalists   = 3  // cells that every window is tried at
 	survivors   = 2  // cells with a window that get every dose
 	screenPairs = 12 // validation pairs that decide about cells and windows
@@ -158,10 +159,13 @@ const (
 	extensions  = 6  // doses beyond the grid, each a quarter higher
 )
 
-// search narrows the candidates: first cells in one window, then windows, both
+// search narrows the candidates: to the most separated cells, to cells in one window, then windows, both
 // at two doses on a few pairs, then doses on more.
 func (f *fitter) search(ctx context.Context, list []candidate) ([]Trial, error) {
 	val := f.validation[:min(len(f.validation), screenPairs)]
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(f.m.Separation(b.cell), f.m.Separation(a.cell)) })
+	list = list[:min(len(list), entrants)]
 	arms := make([]arm, len(list))
 	for i, c := range list {
 		arms[i] = arm{candidate: c, window: f.o.Windows[0]}

@@ -19,11 +19,12 @@ type Control struct {
 }
 
 // controls measures the fit on the test pairs beside what a fit must beat. All
-// vectors have the fit's length, layer, window and dose.
+// vectors have the fit's layer, window and dose; all but the shuffled one also
+// its length.
 func (f *fitter) controls(ctx context.Context, r *Result, cell int) ([]Control, error) {
 	names := []string{"unsteered", "fit", "negated", "random"}
 	dirs := [][]float32{nil, r.Direction, negated(r.Direction), f.random(r.MeanNorm, len(r.Direction))}
-	if d, err := scaled(f.m.Shuffled(cell), r.MeanNorm); err == nil {
+	if d, ok := f.shuffled(cell, r.MeanNorm); ok {
 		names, dirs = append(names, "shuffled"), append(dirs, d)
 	}
 	plans := make([]*steer.Plan, len(dirs))
@@ -78,6 +79,21 @@ func asked(turns []engine.Message, cue string) []engine.Message {
 	last := &out[len(out)-1]
 	last.Content = cue + " " + last.Content
 	return out
+}
+
+// shuffled is the difference with half of the labels exchanged, enlarged as
+// much as the true difference is. It is not given the fit's length: whatever
+// direction is left by chance, often one along the true difference with either
+// sign, would then act as strongly as the truth.
+func (f *fitter) shuffled(cell int, norm float64) ([]float32, bool) {
+	d, whole := f.m.Shuffled(cell), length(f.m.Difference(cell))
+	if length(d) == 0 || whole == 0 {
+		return nil, false
+	}
+	for i := range d {
+		d[i] *= norm / whole
+	}
+	return narrow(d), true
 }
 
 func negated(d []float32) []float32 {

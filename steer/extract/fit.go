@@ -56,6 +56,7 @@ type Result struct {
 	Seed     uint64
 	DataHash string
 	model    *engine.Info
+	seen     int // pairs whose rows were kept
 }
 
 // topLimit is the TopShare above which a warning is due.
@@ -117,11 +118,12 @@ func (f *fitter) fill(info *engine.Info) {
 		o.Layers = layersOf(o.Method, info.Layers)
 	}
 	if len(o.Places) == 0 {
-		for _, k := range o.Method.kinds() {
-			o.Places = append(o.Places, f.layout.places(k)...)
-		}
+		kinds := o.Method.kinds()
 		if f.splits.Train[0].ReadChosen != nil && o.Method != CAA {
-			o.Places = append(o.Places, f.layout.places(PromptEnd)...)
+			kinds = append(kinds, PromptEnd)
+		}
+		for _, k := range kinds {
+			o.Places = append(o.Places, few(f.layout.places(k), o.Method)...)
 		}
 	}
 	if len(o.Doses) == 0 {
@@ -136,6 +138,15 @@ func (f *fitter) fill(info *engine.Info) {
 	if len(o.Neutral) == 0 {
 		o.Neutral = everyday()
 	}
+}
+
+// few keeps the first two and the last two of a long tail of template tokens;
+// PaLRS searches all.
+func few(p []Place, m Method) []Place {
+	if m == PaLRS || len(p) <= 4 {
+		return p
+	}
+	return slices.Concat(p[:2], p[len(p)-2:])
 }
 
 // layersOf lists the blocks whose output a method considers. The last block's
@@ -220,7 +231,7 @@ func (f *fitter) neutrals(ctx context.Context) ([]*answered, error) {
 
 // choose searches the candidates, takes one trial and holds it against the controls.
 func (f *fitter) choose(ctx context.Context, list []candidate) (*Result, error) {
-	r := &Result{Method: f.o.Method, Seed: f.o.Seed, model: f.e.Info(),
+	r := &Result{seen: f.m.Keep, Method: f.o.Method, Seed: f.o.Seed, model: f.e.Info(),
 		Pairs: [3]int{len(f.splits.Train), len(f.splits.Validation), len(f.splits.Test)}}
 	var err error
 	if r.Trials, err = f.search(ctx, list); err != nil {
@@ -243,6 +254,9 @@ func (r *Result) warn(guarded bool, maxKL float64) {
 	say := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
 	if !guarded {
 		say("no dose keeps the mean KL on neutral prompts within %.3g: the gentlest was taken, with %.3g", maxKL, r.Chosen.KL)
+	}
+	if r.Method.needsRows() && r.seen < r.Pairs[0] {
+		say("%s saw only the first %d of %d pairs, which fill %d MiB: name fewer layers", r.Method, r.seen, r.Pairs[0], keptBytes>>20)
 	}
 	if r.TopShare > topLimit {
 		say("%.0f %% of the direction lies in 3 of %d coordinates: it may move little but those", 100*r.TopShare, len(r.Direction))

@@ -17,6 +17,7 @@ type Moments struct {
 	Keep  int // pairs whose rows are kept for PCA and Probe
 
 	plus, minus, shuffled [][]float64
+	squares               []float64 // sums of |x+ - x-|^2
 	rowsPlus, rowsMinus   [][][]float32
 }
 
@@ -24,6 +25,7 @@ type Moments struct {
 func NewMoments(cells []Cell, width, keep int) *Moments {
 	m := &Moments{Cells: slices.Clone(cells), Width: width, Keep: keep}
 	m.plus, m.minus, m.shuffled = zeros(len(cells), width), zeros(len(cells), width), zeros(len(cells), width)
+	m.squares = make([]float64, len(cells))
 	m.rowsPlus, m.rowsMinus = make([][][]float32, len(cells)), make([][][]float32, len(cells))
 	return m
 }
@@ -49,6 +51,7 @@ func (m *Moments) Add(plus, minus [][]float64, swap bool) {
 			m.plus[c][i] += p
 			m.minus[c][i] += q
 			m.shuffled[c][i] += sign * (p - q)
+			m.squares[c] += (p - q) * (p - q)
 		}
 		if m.Pairs < m.Keep {
 			m.rowsPlus[c] = append(m.rowsPlus[c], narrow(plus[c]))
@@ -93,6 +96,17 @@ func (m *Moments) mean(sum []float64) []float64 {
 // either is zero.
 func (m *Moments) Alignment(cell int) float64 {
 	return cosine(m.Difference(cell), m.MeanChosen(cell))
+}
+
+// Separation is |r|^2 over the variance of the paired differences around r: how
+// steady the difference is from pair to pair. +Inf where they are all equal.
+func (m *Moments) Separation(cell int) float64 {
+	r := m.Difference(cell)
+	sq := dot(r, r)
+	if sq == 0 {
+		return 0
+	}
+	return sq / max(m.squares[cell]/float64(max(m.Pairs, 1))-sq, 0)
 }
 
 // MostAligned is the cell with the highest [Moments.Alignment] among those that

@@ -30,6 +30,8 @@ func TestEquations(t *testing.T) {
 		near(t, "r_hat[0]", float64(got[0]), want[0], 1e-6)
 		near(t, "r_hat[1]", float64(got[1]), want[1], 1e-6)
 	}
+	// The differences at the first cell are (3,1) and (3,-1): |r|^2 = 9, variance 1.
+	near(t, "separation", m.Separation(0), 9, 1e-12)
 	// Shuffled: ((3,1) - (3,-1))/2 = (0,1) at the first cell.
 	near(t, "shuffled[0]", m.Shuffled(0)[0], 0, 1e-15)
 	near(t, "shuffled[1]", m.Shuffled(0)[1], 1, 1e-15)

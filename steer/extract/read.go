@@ -20,6 +20,9 @@ type Progress struct {
 // keptBytes bounds the memory of rows kept for PCA and Probe.
 const keptBytes = 512 << 20
 
+// stateBytes bounds the memory of the pairs that are being read.
+const stateBytes = 256 << 20
+
 // Read runs both sides of every pair through the model and returns the moments
 // of all cells: every layer with every place. The result depends on the pairs'
 // order, the seed and the engine alone. Errors name the pair, counted from 0.
@@ -51,7 +54,7 @@ func read(ctx context.Context, e engine.Engine, l *layout, pairs []Pair, layers 
 	r := &reader{layout: l, places: places, sites: sites, width: info.Width, m: NewMoments(cells, info.Width, keep)}
 	d := newDriver(e, sites, engine.OutputNone)
 	swap := swaps(pairs, o.Seed)
-	step := max(1, d.lanes/2)
+	step := max(1, min(d.lanes/2, stateBytes/(16*len(cells)*info.Width)))
 	for at := 0; at < len(pairs); at += step {
 		part := pairs[at:min(at+step, len(pairs))]
 		if err := r.batch(ctx, d, part, at, swap[at:]); err != nil {
