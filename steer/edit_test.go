@@ -203,3 +203,18 @@ func TestUniformAndPositional(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkEdit is one row of width 1024 under one addition behind a gate at an
+// earlier block.
+func BenchmarkEdit(b *testing.B) {
+	r := rand.New(rand.NewPCG(1, 2))
+	p := mustPlan(b, Intervention{Site: Site{Layer: 1}, Vector: normal(r, 1024), Scale: 1e-9,
+		Gate: &Gate{Vector: normal(r, 1024), Threshold: -1}})
+	x := normal(r, 1024)
+	var v Verdicts
+	for b.Loop() {
+		for layer := range 2 {
+			p.Edit(Site{Layer: layer}, Row{}, x, &v)
+		}
+	}
+}

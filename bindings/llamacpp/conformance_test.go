@@ -17,6 +17,10 @@ import (
 // attention; 8e-3 on gemma3, whose GELU reads a table of half floats; 3e-2 with
 // flash attention, which sums in half floats; 0.3 with Q8_0 weights, where the
 // activations are rounded to 8 bits and a last bit decides which way.
+//
+// Sixteen sequences under sixteen plans in one batch, against each alone, stayed
+// within 2e-5 with F32 weights, 2e-3 on gemma3 and with flash attention, and
+// were equal to the bit with Q8_0 weights.
 func TestConformance(t *testing.T) {
 	for _, c := range []struct {
 		preset    string
@@ -35,7 +39,7 @@ func TestConformance(t *testing.T) {
 		t.Run(c.preset+" "+c.typ.String()+" flash "+string(c.flash), func(t *testing.T) {
 			enginetest.Run(t, func(t *testing.T) engine.Engine {
 				return open(t, c.preset, c.typ, Options{
-					Threads: 1, Context: 256, Cells: 1024, MaxSequences: 8, Batch: 64, Ubatch: 16, KV: KVF32, Flash: c.flash,
+					Threads: 1, Context: 256, Cells: 1024, MaxSequences: 16, Batch: 64, Ubatch: 16, KV: KVF32, Flash: c.flash,
 				})
 			}, enginetest.Options{Tolerance: c.tolerance})
 		})
