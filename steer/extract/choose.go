@@ -153,7 +153,7 @@ func (f *fitter) plans(arms []arm) ([]*steer.Plan, error) {
 const (
 	entrants    = 16 // cells, the most separated, that are tried at all
 	finalists   = 3  // cells that every window is tried at
-	survivors   = 2  // cells with a window that get every dose
+	survivors   = 2  // cells that get every dose in their best window
 	screenPairs = 12 // validation pairs that decide about cells and windows
 	gridPairs   = 32 // and about doses
 	extensions  = 6  // doses beyond the grid, each a quarter higher
@@ -170,26 +170,36 @@ func (f *fitter) search(ctx context.Context, list []candidate) ([]Trial, error) 
 	for i, c := range list {
 		arms[i] = arm{candidate: c, window: f.o.Windows[0]}
 	}
-	arms, err := f.screen(ctx, arms, val, finalists, "choosing layer and place")
+	arms, err := f.screen(ctx, arms, val, "choosing layer and place")
 	if err != nil {
 		return nil, err
 	}
 	var all []arm
-	for _, a := range arms {
+	for _, a := range arms[:min(len(arms), finalists)] {
 		for _, w := range f.o.Windows {
 			all = append(all, arm{candidate: a.candidate, window: w})
 		}
 	}
-	if arms, err = f.screen(ctx, all, val, survivors, "choosing rows"); err != nil {
+	if arms, err = f.screen(ctx, all, val, "choosing rows"); err != nil {
 		return nil, err
 	}
-	return f.doses(ctx, arms)
+	return f.doses(ctx, firsts(arms))
 }
 
-// screen keeps the best arms by their better mean effect at a medium and at the
-// highest dose.
-func (f *fitter) screen(ctx context.Context, arms []arm, val []contest, keep int, stage string) ([]arm, error) {
-	if len(arms) <= keep {
+// firsts keeps each cell's best window, of the best cells.
+func firsts(arms []arm) (out []arm) {
+	for _, a := range arms {
+		if len(out) < survivors && !slices.ContainsFunc(out, func(b arm) bool { return b.cell == a.cell }) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// screen sorts arms by their better mean effect at a medium and at the highest
+// dose, best first.
+func (f *fitter) screen(ctx context.Context, arms []arm, val []contest, stage string) ([]arm, error) {
+	if len(arms) <= 1 {
 		return arms, nil
 	}
 	doses := []float64{f.o.Doses[len(f.o.Doses)/2], slices.Max(f.o.Doses)}
@@ -212,7 +222,7 @@ func (f *fitter) screen(ctx context.Context, arms []arm, val []contest, keep int
 		order[i], score[i] = i, max(effectsOf(x[2*i], f.base).Mean, effectsOf(x[2*i+1], f.base).Mean)
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
-	out := make([]arm, keep)
+	out := make([]arm, len(arms))
 	for i := range out {
 		out[i] = arms[order[i]]
 	}

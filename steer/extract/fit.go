@@ -154,7 +154,7 @@ func few(p []Place, m Method) []Place {
 func layersOf(m Method, layers int) []int {
 	lo, hi := 0, layers-2
 	if m != PaLRS {
-		lo, hi = int(math.Ceil(0.2*float64(layers)))-1, int(math.Floor(0.8*float64(layers)))-1
+		lo, hi = int(math.Ceil(0.2*float64(layers)))-1, int(math.Round(0.8*float64(layers)))-1
 	}
 	lo = max(lo, 0)
 	hi = max(hi, lo)
