@@ -22,7 +22,7 @@ var (
 )
 
 // quickSize is the sample of the ordinary test: puzzles of each task.
-const quickSize = 40
+const quickSize = 30
 
 // measure solves n held-out puzzles of every task named and judges the answers.
 func measure(t *testing.T, tasks []diffusion.Task, n int, steps ...int) *diffusion.Tally {

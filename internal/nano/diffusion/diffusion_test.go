@@ -182,3 +182,14 @@ func TestTallyStringer(t *testing.T) {
 		t.Errorf("an empty tally prints %q", got)
 	}
 }
+
+func TestPromisesLeaveRoomForRemasking(t *testing.T) {
+	if len(Promises()) < 3 {
+		t.Errorf("%d promises, want at least 3", len(Promises()))
+	}
+	for _, p := range Promises() {
+		if p.Many < 0.9 || p.Many-p.Few < 0.15-1e-9 {
+			t.Errorf("%s: %.2f in few steps and %.2f in 16, want at least 0.9 and a gap of 0.15", p.Task, p.Few, p.Many)
+		}
+	}
+}
