@@ -43,7 +43,7 @@ const (
 	Latin6     Task = "latin6"
 	Brackets16 Task = "brackets16"
 	Brackets32 Task = "brackets32"
-	Echo     Task = "echo"
+	Echo       Task = "echo"
 	Ring       Task = "ring"
 )
 
