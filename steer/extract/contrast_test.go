@@ -29,7 +29,9 @@ func obedient() enginetest.FakeConfig {
 }
 
 func TestContrast(t *testing.T) {
-	e := newFake(t, obedient())
+	cfg := obedient()
+	cfg.Cells, cfg.Context = 400, 400 // room for about three texts at once
+	e := newFake(t, cfg)
 	prompts := everyday()
 	pairs, err := Contrast(context.Background(), e, chatML, prompts, Trait{Instruction: "obey."})
 	if err != nil {

@@ -377,3 +377,29 @@ func TestSwapsAreBalanced(t *testing.T) {
 		}
 	}
 }
+
+// TestLayoutOfThinkers: some templates open an answer to come with a think
+// block that answers given do not have.
+func TestLayoutOfThinkers(t *testing.T) {
+	thinking := func(turns []engine.Message, header bool) ([]decode.Token, error) {
+		out, err := chatML(turns, header)
+		if header {
+			out = append(out, enginetest.Think, enginetest.EndThink)
+		}
+		return out, err
+	}
+	l, err := newLayout(thinking)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := l.answer([]engine.Message{{Role: "user", Content: "hi"}}, "yes 0!")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.tokens[a.from:a.to]; !slices.Equal(got, enginetest.Tokens("yes 0!")) {
+		t.Errorf("the answer is %v", got)
+	}
+	if l.userTail != 15 {
+		t.Errorf("the user's tail has %d tokens", l.userTail)
+	}
+}

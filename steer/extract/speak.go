@@ -17,13 +17,27 @@ func speak(ctx context.Context, e engine.Engine, prompts [][]decode.Token, lengt
 	for i, p := range prompts {
 		out[i] = &answered{tokens: append([]decode.Token(nil), p...), from: len(p), to: len(p)}
 	}
-	lanes := max(1, min(info.MaxSequences, maxLanes))
-	for at := 0; at < len(out); at += lanes {
-		if err := speakGroup(ctx, e, out[at:min(at+lanes, len(out))], length); err != nil {
+	for at := 0; at < len(out); {
+		n := fitting(info, out[at:], length)
+		if err := speakGroup(ctx, e, out[at:at+n], length); err != nil {
 			return nil, err
 		}
+		at += n
 	}
 	return out, nil
+}
+
+// fitting is how many of the texts can grow by length tokens at once, at least
+// one: the engine itself refuses a text that is too long.
+func fitting(info *engine.Info, list []*answered, length int) int {
+	n, rows := 0, 0
+	for n < len(list) && n < min(info.MaxSequences, maxLanes) {
+		if rows += len(list[n].tokens) + length; n > 0 && rows > info.Cells {
+			break
+		}
+		n++
+	}
+	return max(n, 1)
 }
 
 func speakGroup(ctx context.Context, e engine.Engine, group []*answered, length int) (err error) {
