@@ -159,7 +159,7 @@ func (a *app) steerFit(c *cobra.Command, ef *engineFlags, ff *fitFlags) error {
 	if err := v.WriteFile(ff.out); err != nil {
 		return err
 	}
-	report := newFitReport(ff.out, r)
+	report := newFitReport(ff.out, v.Name, r)
 	if ff.json {
 		return json.NewEncoder(a.out).Encode(report)
 	}

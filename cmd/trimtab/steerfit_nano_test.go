@@ -25,10 +25,14 @@ import (
 
 var (
 	fitReportPath = flag.String("fit-report", "", "write what every method does to nano-chat to this file")
-	fitSets       = flag.String("fit-sets", "arithmetic-careful,style-formal,style-cheerful,style-long", "data sets of the report")
-	fitMethods    = flag.String("fit-methods", "palrs,palrs-guarded,mean,caa,pca,probe", "methods of the report")
+	fitSets       = flag.String("fit-sets", "arithmetic-careful style-formal style-cheerful style-long", "data sets of the report")
+	fitMethods    = flag.String("fit-methods", "palrs palrs-guarded mean caa pca probe", "methods of the report")
 	fitAnswers    = flag.Int("fit-answers", 200, "answers for each row of the report")
 )
+
+// fitCues ask for a set's behaviour in words.
+var fitCues = map[string]string{"arithmetic-careful": "Show your work.", "arithmetic-hasty": "Be quick.", "style-formal": "Be formal.",
+	"style-casual": "Keep it casual.", "style-cheerful": "Be cheerful.", "style-gloomy": "Be gloomy.", "style-long": "Make it long.", "style-short": "Keep it short."}
 
 // nanoBench is nano-chat on the real engine, answered and judged.
 type nanoBench struct {
@@ -175,8 +179,9 @@ func sampleAt(l decode.Logits, temp float64, r *rand.Rand) decode.Token {
 type shares struct{ shown, broken, right float64 }
 
 // judge counts over n answers at temperature 0.8 how many show the set's
-// behaviour, are broken (neither value, or both), and for sums are right.
-func (b *nanoBench) judge(set string, plan *steer.Plan, n int, seed uint64) (s shares) {
+// behaviour, are broken (neither value, or both), and for sums are right. A cue
+// is put in front of every question.
+func (b *nanoBench) judge(set, cue string, plan *steer.Plan, n int, seed uint64) (s shares) {
 	kind := corpus.KindStyle
 	if strings.HasPrefix(set, "arithmetic-") {
 		kind = corpus.KindArithmetic
@@ -188,6 +193,9 @@ func (b *nanoBench) judge(set string, plan *steer.Plan, n int, seed uint64) (s s
 	prompts := make([][]corpus.Message, n)
 	for i := range probes {
 		prompts[i] = probes[i].Messages
+		if last := &prompts[i][len(prompts[i])-1]; cue != "" {
+			last.Content = cue + " " + last.Content
+		}
 	}
 	count := func(to *float64, yes bool) {
 		if yes {
@@ -228,7 +236,7 @@ func TestNanoSteerFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s := b.judge(set, p, 48, 3); s.shown < 40.0/48 || s.broken > 0.1 {
+		if s := b.judge(set, "", p, 48, 3); s.shown < 40.0/48 || s.broken > 0.1 {
 			t.Errorf("%s: %.2f show it, %.2f are broken", set, s.shown, s.broken)
 		}
 	}
@@ -268,10 +276,12 @@ func TestNanoFitReport(t *testing.T) {
 	}
 	defer f.Close()
 	fmt.Fprintf(f, "| set | method | read at | rows | dose | KL | effect | negated | shuffled | shows it | broken | right | time |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n")
-	for _, set := range strings.Split(*fitSets, ",") {
-		s := b.judge(set, nil, *fitAnswers, 3)
-		fmt.Fprintf(f, "| %s | unsteered | | | 0 | 0 | 0 | | | %.3f | %.3f | %.3f | |\n", set, s.shown, s.broken, s.right)
-		for _, m := range strings.Split(*fitMethods, ",") {
+	for _, set := range strings.Fields(*fitSets) {
+		for _, row := range [][2]string{{"unsteered", ""}, {"asked", fitCues[set]}} {
+			s := b.judge(set, row[1], nil, *fitAnswers, 3)
+			fmt.Fprintf(f, "| %s | %s | | | 0 | 0 | 0 | | | %.3f | %.3f | %.3f | |\n", set, row[0], s.shown, s.broken, s.right)
+		}
+		for _, m := range strings.Fields(*fitMethods) {
 			b.row(f, set, extract.Method(m))
 		}
 	}
@@ -289,7 +299,7 @@ func (b *nanoBench) row(w io.Writer, set string, m extract.Method) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	s := b.judge(set, p, *fitAnswers, 3)
+	s := b.judge(set, "", p, *fitAnswers, 3)
 	effect := map[string]float64{}
 	for _, c := range r.Controls {
 		effect[c.Name] = c.Effect.Mean

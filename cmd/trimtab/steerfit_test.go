@@ -8,8 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/trimtab/trimtab/runtime/engine/enginetest"
 	"github.com/trimtab/trimtab/steer"
+	"github.com/trimtab/trimtab/steer/extract"
 )
 
 func manyPairs(n int) string {
@@ -26,7 +29,7 @@ func TestSteerFit(t *testing.T) {
 	if code := s.run("steer", "fit", "--pairs", pairs, "--out", out, "--doses", "0.1,0.3", "--layers", "1", "--method", "caa", "--cue", "be kind."); code != codeOK {
 		t.Fatalf("code %d: %s", code, s.err.String())
 	}
-	for _, want := range []string{"caa, block 1, read at answer-mean", "unsteered", "negated", "random", "shuffled", "prompt"} {
+	for _, want := range []string{"caa, block 1, read at answer-mean", "from the file: kind", "unsteered", "negated", "random", "shuffled", "prompt"} {
 		if !strings.Contains(s.out.String(), want) {
 			t.Errorf("%q is missing in %s", want, s.out.String())
 		}
@@ -40,6 +43,27 @@ func TestSteerFit(t *testing.T) {
 	}
 	if code := s.run("steer", "fit", "--pairs", pairs, "--out", out); code != codeUsage || !strings.Contains(s.err.String(), "--force") {
 		t.Errorf("writing over: code %d, %s", code, s.err.String())
+	}
+}
+
+// TestSteerFitClause: the printed expression steers the rows that were chosen.
+func TestSteerFitClause(t *testing.T) {
+	for want, w := range map[string]extract.Window{"": {}, "[-1:4]": extract.Rows(-1, 4), "[-1:0]": extract.Rows(-1, 0), "[-1:]": extract.Rows(-1, -1)} {
+		if got := clause(w); got != want {
+			t.Errorf("%s is written %q, want %q", w, got, want)
+		}
+		lib := map[string]*steer.Vector{"v": {Name: "v", Directions: map[int][]float32{1: {1}}, Dose: 0.5}}
+		x, err := steer.ParseExpr("v" + want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := x.Plan(lib)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if iv := p.At(0); !cmp.Equal(iv.When.From, w.From) || !cmp.Equal(iv.When.To, w.To) || iv.Scale != 0.5 {
+			t.Errorf("%q steers %+v with dose %v", "v"+want, iv.When, iv.Scale)
+		}
 	}
 }
 
