@@ -34,7 +34,7 @@ func keyOf(p *steer.Plan, promptLen int) cacheKey {
 			continue
 		}
 		w := &iv.When
-		k.answer = k.answer && w.From == nil && w.To == nil && w.Phases == 0
+		k.answer = k.answer && !iv.Positional()
 		counts = counts || w.From != nil && *w.From < 0 || w.To != nil && *w.To < 0
 	}
 	if counts && k.plan != 0 {

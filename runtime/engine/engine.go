@@ -132,7 +132,8 @@ type Sequence interface {
 
 	// Steer sets the plan for the rows of later feeds; nil removes it. Rows
 	// already cached stay as they were made. A plan that this engine and
-	// model cannot apply in full is refused and the old plan kept.
+	// model cannot apply in full is refused and the old plan kept; a gate
+	// reads its site, so CanCapture must allow that.
 	Steer(plan *steer.Plan) error
 
 	// Rewind drops the last n rows, exactly: the sequence then continues as

@@ -3,7 +3,7 @@
 # export. Every stage that is done is skipped, and training resumes from its
 # checkpoint, so an interrupted run is simply started again.
 #
-#   internal/nano/train/train.sh [chat]
+#   internal/nano/train/train.sh [chat] [diffusion]
 #
 # BUILD    folder for everything intermediate (default build/nano)
 # MINUTES  training time of nano-chat (default 60)
@@ -32,9 +32,10 @@ chat() {
     "$python" "$train/export.py" --run "$build/chat" --out internal/nano/nano-chat.gguf --type q8_0
 }
 
-for model in "${@:-chat}"; do
+for model in ${*:-chat diffusion}; do
     case $model in
     chat) chat ;;
-    *) echo "train.sh: unknown model $model, know: chat" >&2; exit 1 ;;
+    diffusion) sh "$train/diffusion_train.sh" ;;
+    *) echo "train.sh: unknown model $model, know: chat, diffusion" >&2; exit 1 ;;
     esac
 done
