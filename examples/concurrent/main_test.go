@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/trimtab/trimtab/bindings/llamacpp"
-	"github.com/trimtab/trimtab/bindings/llamacpp/libs"
+	"github.com/trimtab/trimtab/bindings/llamacpp/llamatest"
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/internal/gguf"
 	"github.com/trimtab/trimtab/internal/nano"
@@ -21,27 +20,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-func openModel(t *testing.T, path string, o llamacpp.Options) *llamacpp.Engine {
-	t.Helper()
-	set, err := libs.Find("", libs.Host())
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	llama, err := llamacpp.Load(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	model, err := llama.Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { model.Close() })
-	return model
-}
 
 // TestTogetherEqualsAlone: sixteen chats in one batch give the same greedy text
 // as each alone.
@@ -64,7 +42,7 @@ func TestTogetherEqualsAlone(t *testing.T) {
 		{"tiny-gemma3", plain, 0.02},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			model := openModel(t, modelFile(t, c.name), c.o)
+			model := llamatest.Open(t, modelFile(t, c.name), c.o)
 			prompts := prompts(t, model)
 			together, equal := generate(t, model, prompts), 0
 			for i, p := range prompts {
@@ -141,7 +119,7 @@ func part(a, b *runtime.Result) (at int, gap float64) {
 }
 
 func TestAskAll(t *testing.T) {
-	answers, err := askAll(context.Background(), openModel(t, modelFile(t, "nano"), llamacpp.Options{Threads: 1}),
+	answers, err := askAll(context.Background(), llamatest.Open(t, modelFile(t, "nano"), llamacpp.Options{Threads: 1}),
 		[]string{"tell me about rivers", "tell me about cats"})
 	if err != nil || len(answers) != 2 || answers[0] == "" || answers[0] == answers[1] {
 		t.Errorf("the answers are %q, %v", answers, err)

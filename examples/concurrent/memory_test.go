@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/trimtab/trimtab/bindings/llamacpp"
+	"github.com/trimtab/trimtab/bindings/llamacpp/llamatest"
 	"github.com/trimtab/trimtab/runtime"
 )
 
@@ -16,7 +17,7 @@ import (
 // leave goroutines and resident memory where they were.
 func TestThousandSessions(t *testing.T) {
 	const sessions, growth = 1000, 8 << 10 // KB of resident memory that the allocators may keep
-	model := openModel(t, modelFile(t, "nano"), llamacpp.Options{Threads: 1, MaxSequences: 16})
+	model := llamatest.Open(t, modelFile(t, "nano"), llamacpp.Options{Threads: 1, MaxSequences: 16})
 	all := prompts(t, model)
 	round := func(n int) {
 		for i := 0; i < n; i += len(all) {

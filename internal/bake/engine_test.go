@@ -3,38 +3,19 @@ package bake
 import (
 	"context"
 	"math"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/trimtab/trimtab/bindings/llamacpp"
-	"github.com/trimtab/trimtab/bindings/llamacpp/libs"
+	"github.com/trimtab/trimtab/bindings/llamacpp/llamatest"
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/internal/gguf"
 	"github.com/trimtab/trimtab/internal/nano"
 	"github.com/trimtab/trimtab/runtime/engine"
 	"github.com/trimtab/trimtab/steer"
 )
-
-// library loads llama.cpp, or skips the test saying what is missing; on CI
-// that is a failure.
-func library(t *testing.T) *llamacpp.Library {
-	t.Helper()
-	set, err := libs.Find("", libs.Host())
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	l, err := llamacpp.Load(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
 
 // TestBakedEqualsSteered: a baked model writes the greedy text that the model
 // writes under a plan with the vector on every row. Logits may differ as a sum
@@ -44,7 +25,7 @@ func library(t *testing.T) *llamacpp.Library {
 // decides which way to round, up to 0.3 is to be expected (see the conformance
 // test of the binding), hence the tolerance. The vectors move logits by 15 to 24.
 func TestBakedEqualsSteered(t *testing.T) {
-	l := library(t)
+	l := llamatest.Library(t)
 	llama := modelFile(t, gguf.F32)
 	granite := map[string]any{"logit_scale": float32(1), "residual_scale": float32(0.25)}
 	chat, err := nano.WriteChat(t.TempDir())
@@ -101,7 +82,7 @@ func TestBakedEqualsSteered(t *testing.T) {
 
 // TestFactsOf: a file states what an engine that runs it does.
 func TestFactsOf(t *testing.T) {
-	l := library(t)
+	l := llamatest.Library(t)
 	chat, err := nano.WriteChat(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -3,14 +3,13 @@ package bench
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/trimtab/trimtab/bindings/llamacpp"
-	"github.com/trimtab/trimtab/bindings/llamacpp/libs"
+	"github.com/trimtab/trimtab/bindings/llamacpp/llamatest"
 	"github.com/trimtab/trimtab/internal/randmodel"
 )
 
@@ -41,17 +40,6 @@ func TestPair(t *testing.T) {
 // TestDecode runs every comparison on a tiny model, and holds the allocations
 // that the project promises.
 func TestDecode(t *testing.T) {
-	set, err := libs.Find("", libs.Host())
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	llama, err := llamacpp.Load(set)
-	if err != nil {
-		t.Fatal(err)
-	}
 	spec, err := randmodel.Preset("tiny")
 	if err != nil {
 		t.Fatal(err)
@@ -60,11 +48,7 @@ func TestDecode(t *testing.T) {
 	if err := randmodel.Write(path, spec); err != nil {
 		t.Fatal(err)
 	}
-	e, err := llama.Open(path, llamacpp.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
+	e := llamatest.Open(t, path, llamacpp.Options{})
 	d := Decode{Engine: e, Rounds: 1, Tokens: 32, Prompt: 4, Prefill: 700, Batches: []int{3}, Now: time.Now, Note: func(string) {}}
 	rep, err := d.Run(context.Background())
 	if err != nil {
