@@ -30,8 +30,8 @@ by the log-probability of the answers, with the mean divergence on neutral
 prompts within --max-kl. The last quarter is measured once, beside the negated
 vector, a random one, one from shuffled labels, and --cue as a prompt.`
 
-const steerFitExample = `  trimtab data export --set arithmetic-careful --out pairs.jsonl
-  trimtab steer fit --model nano --pairs pairs.jsonl --out careful.gguf --cue "be careful."
+const steerFitExample = `  trimtab data export arithmetic-careful
+  trimtab steer fit --model nano --pairs arithmetic-careful.jsonl --out careful.gguf --cue "be careful."
   trimtab steer fit -m model.gguf --prompts p.jsonl --instruction "Answer briefly." --out brief.gguf`
 
 // fitFlags are the flags of `steer fit` besides the model.
