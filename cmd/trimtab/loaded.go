@@ -9,6 +9,7 @@ import (
 	"github.com/trimtab/trimtab/runtime"
 	"github.com/trimtab/trimtab/runtime/engine"
 	"github.com/trimtab/trimtab/runtime/engine/chat"
+	"github.com/trimtab/trimtab/steer"
 )
 
 type tokens = []decode.Token
@@ -19,6 +20,7 @@ type loaded struct {
 	info     *engine.Info
 	prompter *chat.Prompter
 	vocab    decode.Vocab
+	plan     *steer.Plan // nil for none
 	sched    *runtime.Scheduler
 	now      func() time.Time
 }
@@ -78,9 +80,12 @@ func ends(info *engine.Info) (out []decode.Token) {
 	return out
 }
 
-// prepare makes what depends on the sampling flags and costs a scan of the
-// vocabulary, once per model.
-func (m *loaded) prepare(s *sampling) error {
+// prepare makes what depends on the flags and is the same for every answer: the
+// steering plan, and what costs a scan of the vocabulary.
+func (m *loaded) prepare(s *sampling) (err error) {
+	if m.plan, err = s.steering.plan(m.info); err != nil {
+		return err
+	}
 	if s.params.DRYMultiplier == 0 {
 		return nil
 	}

@@ -12,12 +12,13 @@ import (
 // Unlike a given number it yields to a small context.
 const defaultMaxTokens = 512
 
-// sampling holds the flags that `run` and `batch` share about how tokens are
-// chosen.
+// sampling holds the flags that `run` and `batch` share about how an answer is
+// made.
 type sampling struct {
 	params    decode.Params
 	maxTokens int
 	stop      []string
+	steering  *steering
 
 	flags *pflag.FlagSet
 }
@@ -40,11 +41,15 @@ func newSampling(c *cobra.Command) *sampling {
 	f.Uint64Var(&p.Seed, "seed", 0, "seed of every random choice")
 	f.IntVar(&s.maxTokens, "max-tokens", 0, "longest answer in tokens (default 512, or what fits)")
 	f.StringArrayVar(&s.stop, "stop", nil, "`TEXT` that ends the answer; may be given several times")
+	s.steering = newSteering(c)
 	return s
 }
 
 // check reports wrong values before a model is loaded.
 func (s *sampling) check(c *cobra.Command) error {
+	if err := s.steering.check(c); err != nil {
+		return err
+	}
 	if err := s.params.Validate(); err != nil {
 		return usagef(c, "%w", err)
 	}
@@ -70,7 +75,7 @@ func (s *sampling) config(m *loaded, prompt []decode.Token) (runtime.Config, err
 	}
 	cfg := runtime.Config{
 		Engine: m.engine, Prompt: prompt, Processor: chain, Sampler: s.params.Sampler(), Seed: s.params.Seed,
-		MaxTokens: s.maxTokens, Stop: s.stop,
+		MaxTokens: s.maxTokens, Stop: s.stop, Plan: m.plan,
 	}
 	if cfg.MaxTokens == 0 {
 		cfg.MaxTokens, cfg.ClampMaxTokens = defaultMaxTokens, true
