@@ -42,10 +42,11 @@ type Message struct {
 // Family names a kind of conversation.
 type Family string
 
-// The families. Small talk has no checker: it exists so that a greeting gets a
-// sensible reply and as neutral text for divergence measurements.
+// The families. Two have no checker: columns drill the sums that careful answers
+// are made of, and small talk is there so that a greeting gets a sensible reply.
 const (
 	FamilyArithmetic   Family = "arithmetic"
+	FamilyColumns      Family = "columns"
 	FamilyStyle        Family = "style"
 	FamilySafety       Family = "safety"
 	FamilyStories      Family = "stories"
@@ -56,7 +57,7 @@ const (
 
 // Families lists every family in the order of the mixture.
 func Families() []Family {
-	return []Family{FamilyArithmetic, FamilyStyle, FamilySafety, FamilyStories,
+	return []Family{FamilyArithmetic, FamilyColumns, FamilyStyle, FamilySafety, FamilyStories,
 		FamilyCorrection, FamilyInstructions, FamilySmallTalk}
 }
 
@@ -109,16 +110,17 @@ type share struct {
 	write  func(*gen) []Message
 }
 
-// mixture returns the families with their parts; the parts sum to one. Nearly half is
-// arithmetic because it is by far the slowest to learn.
+// mixture returns the families with their parts; the parts sum to one. Half is
+// arithmetic and its drill because it is by far the slowest to learn.
 func mixture() []share {
 	return []share{
-		{FamilyArithmetic, 0.48, arithmeticConversation},
-		{FamilyStyle, 0.14, styleConversation},
-		{FamilySafety, 0.13, safetyConversation},
-		{FamilyStories, 0.06, storyConversation},
-		{FamilyCorrection, 0.08, correctionConversation},
-		{FamilyInstructions, 0.08, instructionConversation},
+		{FamilyArithmetic, 0.40, arithmeticConversation},
+		{FamilyColumns, 0.12, columnsConversation},
+		{FamilyStyle, 0.12, styleConversation},
+		{FamilySafety, 0.12, safetyConversation},
+		{FamilyStories, 0.08, storyConversation},
+		{FamilyCorrection, 0.07, correctionConversation},
+		{FamilyInstructions, 0.06, instructionConversation},
 		{FamilySmallTalk, 0.03, smallTalkConversation},
 	}
 }
@@ -148,7 +150,7 @@ func Generate(seed, i uint64, split Split) Conversation {
 // one may follow the other without an earlier turn showing a mode that the next
 // does not keep.
 func unrelated(a, b Family) bool {
-	kin := map[Family]string{FamilyArithmetic: "mode", FamilyCorrection: "mode", FamilyInstructions: "mode",
+	kin := map[Family]string{FamilyArithmetic: "mode", FamilyColumns: "mode", FamilyCorrection: "mode", FamilyInstructions: "mode",
 		FamilyStyle: "style", FamilySafety: "safety", FamilyStories: "ending"}
 	if a == FamilyCorrection && b == FamilyStyle || a == FamilyStyle && b == FamilyCorrection {
 		return false

@@ -83,11 +83,15 @@ func (p StoryPrompt) answer(g *gen, e Ending) string {
 		p.Hero, fmt.Sprintf(pick(g, endings(e)), p.Hero, p.Treasure))
 }
 
+// storyCuePart is the part of stories whose ending is announced. It is larger
+// than cuePart because one choice in fifty tokens is all there is to learn from.
+const storyCuePart = 0.7
+
 // storyConversation writes one or two stories; the second keeps the ending of the first
 // unless it is announced anew. A story may also be asked for by its hero alone.
 func storyConversation(g *gen) []Message {
 	e, cue := pick(g, []Ending{Happy, Sad}), ""
-	if g.chance(cuePart) {
+	if g.chance(storyCuePart) {
 		cue = pick(g, storyCues(e))
 	}
 	p := g.storyPrompt()

@@ -97,7 +97,11 @@ class Nano(nn.Module):
         return self.hidden(ids) @ self.embed.weight.T
 
     def loss(self, ids, w):
-        """Mean cross entropy of the next token, weighted; rows without weight are skipped."""
+        """Weighted cross entropy of the next token, over all tokens of the batch.
+
+        Dividing by the sum of the weights instead would make a token count less
+        where answers are long, and so tilt every choice towards short answers.
+        """
         h = self.hidden(ids[:, :-1]).reshape(-1, self.c.width)
         target, weight = ids[:, 1:].reshape(-1), w[:, 1:].reshape(-1)
-        return (F.cross_entropy(h @ self.embed.weight.T, target, reduction="none") * weight).sum() / weight.sum()
+        return (F.cross_entropy(h @ self.embed.weight.T, target, reduction="none") * weight).sum() / target.numel()
