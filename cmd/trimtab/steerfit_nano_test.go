@@ -221,11 +221,12 @@ func (b *nanoBench) judge(set, cue string, plan *steer.Plan, n int, seed uint64)
 
 // TestNanoSteerFit fits one vector from 100 pairs and needs it to turn a style
 // both ways: a coin's toss is 0.5, so 40 of 48 would come by chance once in a
-// million.
+// million. The method is the guarded one: Eq. 3 as it stands may choose block 0,
+// where a few coordinates dominate, and did so on some weights.
 func TestNanoSteerFit(t *testing.T) {
 	b := newNanoBench(t)
 	start := time.Now()
-	r, err := extract.Fit(context.Background(), b.e, b.render, b.pairs("style-formal"), extract.Options{Method: extract.PaLRS,
+	r, err := extract.Fit(context.Background(), b.e, b.render, b.pairs("style-formal"), extract.Options{Method: extract.Guarded,
 		Windows: []extract.Window{extract.Rows(-1, 0)}, Doses: []float64{0.2, 0.4, 0.8}, Neutral: b.neutral()[:8], Seed: 1})
 	if err != nil {
 		t.Fatal(err)
