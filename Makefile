@@ -9,7 +9,7 @@ demo: engine ## install the engine and let the built-in model answer
 	$(GO) run ./cmd/trimtab run --stats --temp 0 -p "what is 27 + 15?"
 
 test: engine judge ## every test, with llama.cpp itself as the judge
-	$(GO) test $(PKG)
+	$(GO) test -timeout 20m $(PKG)
 
 check: ## formatting, vet, and a build for every platform
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run: gofmt -w ."; exit 1; }
@@ -18,7 +18,7 @@ check: ## formatting, vet, and a build for every platform
 		echo "GOOS=$$os GOARCH=$$arch go build ./..."; GOOS=$$os GOARCH=$$arch $(GO) build ./... || exit 1; done; done
 
 race: engine ## the tests under the race detector, which needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race $(PKG)
+	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(PKG)
 
 bench: engine ## what Trimtab costs on top of llama.cpp, as paired ratios
 	$(GO) run ./cmd/trimtab bench decode --markdown docs/results/decode.md
