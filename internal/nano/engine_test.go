@@ -4,11 +4,10 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/trimtab/trimtab/bindings/llamacpp"
-	"github.com/trimtab/trimtab/bindings/llamacpp/libs"
+	"github.com/trimtab/trimtab/bindings/llamacpp/llamatest"
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/internal/nano"
 	corpus "github.com/trimtab/trimtab/internal/nano/chat"
@@ -22,34 +21,11 @@ const lanes = 32
 // maxAnswer is longer than any answer of the corpus.
 const maxAnswer = 140
 
-// library loads llama.cpp, or skips the test saying what is missing; on CI that
-// is a failure.
-func library(t testing.TB) *llamacpp.Library {
-	t.Helper()
-	set, err := libs.Find("", libs.Host())
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	l, err := llamacpp.Load(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
 // open loads a model file for sampling.
 func open(t testing.TB, path string, o llamacpp.Options) *llamacpp.Engine {
 	t.Helper()
 	o.CPUOnly, o.MaxSequences, o.Cells = true, lanes, lanes*512
-	e, err := library(t).Open(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	return e
+	return llamatest.Open(t, path, o)
 }
 
 // shipped writes the embedded nano-chat to a file and opens it.
