@@ -101,17 +101,20 @@ func (s Sum) hasty(g *gen) string {
 
 // slip returns a wrong answer near the right one: it forgets a carry, takes one
 // too many, or miscounts by one or two.
-func (s Sum) slip(g *gen) int {
+func (s Sum) slip(g *gen) int { return slipped(g, s.Answer()) }
+
+// slipped returns n off by one of the usual slips.
+func slipped(g *gen, n int) int {
 	slips := []int{-2, -1, 1, 2}
-	if s.Answer() >= 20 {
+	if n >= 20 {
 		slips = append(slips, -10, 10)
 	}
-	if s.Answer() >= 200 {
+	if n >= 200 {
 		slips = append(slips, -100, 100)
 	}
-	wrong := s.Answer() + pick(g, slips)
+	wrong := n + pick(g, slips)
 	if wrong < 0 {
-		return s.Answer() + 1
+		return n + 1
 	}
 	return wrong
 }

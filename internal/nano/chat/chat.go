@@ -114,13 +114,13 @@ type share struct {
 // arithmetic and its drill because it is by far the slowest to learn.
 func mixture() []share {
 	return []share{
-		{FamilyArithmetic, 0.40, arithmeticConversation},
-		{FamilyColumns, 0.12, columnsConversation},
+		{FamilyArithmetic, 0.38, arithmeticConversation},
+		{FamilyColumns, 0.10, columnsConversation},
 		{FamilyStyle, 0.12, styleConversation},
-		{FamilySafety, 0.12, safetyConversation},
+		{FamilySafety, 0.11, safetyConversation},
 		{FamilyStories, 0.08, storyConversation},
-		{FamilyCorrection, 0.07, correctionConversation},
-		{FamilyInstructions, 0.06, instructionConversation},
+		{FamilyCorrection, 0.09, correctionConversation},
+		{FamilyInstructions, 0.09, instructionConversation},
 		{FamilySmallTalk, 0.03, smallTalkConversation},
 	}
 }

@@ -67,42 +67,41 @@ func (o Objection) react(g *gen, s Sum, given int) string {
 	return fmt.Sprintf("%s%d.", changedLead, s.another(g, given))
 }
 
-// another returns a guess that differs from the one given. When that was wrong
-// the new guess is right in half of the cases.
+// another returns a guess that differs from the one given, as far from it as a slip
+// is from the answer. When that was wrong the new guess is right in half of the cases.
 func (s Sum) another(g *gen, given int) int {
 	if given != s.Answer() && g.chance(0.5) {
 		return s.Answer()
 	}
-	guess := s.slip(g)
-	for range maxDraws {
-		if guess != given {
-			break
-		}
-		guess = s.slip(g)
-	}
-	return guess
+	return slipped(g, given)
 }
 
-// correctionConversation writes an answer, an objection and the reaction, or in
-// two of five cases a style answer with a wish to change one attribute. The
-// first answer is careful as often as hasty, so that these conversations leave
-// the odds of the modes even; nobody corrects an answer that is right.
+// correctionConversation writes an answer and one to three objections with their
+// reactions, or in three of ten cases a style answer with a wish to change one
+// attribute. The first answer is careful as often as hasty, so that these
+// conversations leave the odds of the modes even; nobody corrects an answer that is
+// right.
 func correctionConversation(g *gen) []Message {
-	if g.chance(0.4) {
+	if g.chance(0.3) {
 		return restyleConversation(g)
 	}
 	s, mode, cue := g.sum(), g.mode(), ""
 	if g.chance(cuePart) {
 		cue = pick(g, modeCues(mode))
 	}
-	first := s.answer(g, mode)
-	given := CheckArithmetic(s, first).Answer
-	o := pick(g, Objections())
-	if o == Correct && given == s.Answer() {
-		o = Retry
+	said := s.answer(g, mode)
+	ms := append(opened(g, s.question(g), cue), Message{Assistant, said})
+	given := CheckArithmetic(s, said).Answer
+	for range g.turns() {
+		o := pick(g, append(Objections(), Demand))
+		if o == Correct && given == s.Answer() {
+			o = Demand
+		}
+		said = o.react(g, s, given)
+		given = CheckCorrection(o, s, given, said).Answer
+		ms = append(ms, Message{User, g.casing(o.text(g, s.Answer()))}, Message{Assistant, said})
 	}
-	return append(opened(g, s.question(g), cue), Message{Assistant, first},
-		Message{User, g.casing(o.text(g, s.Answer()))}, Message{Assistant, o.react(g, s, given)})
+	return ms
 }
 
 // RestyleText returns the objection that asks for another value of an attribute.

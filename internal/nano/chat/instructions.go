@@ -65,17 +65,17 @@ func instructionWords() []string {
 // anything else is not drawn.
 func (g *gen) instruction() Instruction {
 	return draw(g, func() (Instruction, string) {
-		in := Instruction{pick(g, instructionWords()), g.chance(0.5), 1 + g.r.IntN(3), g.chance(0.5)}
+		in := Instruction{pick(g, instructionWords()), g.chance(0.5), 1 + g.r.IntN(3), g.chance(0.6)}
 		return in, in.Key()
 	})
 }
 
-// instructionConversation writes one to three orders; in one of four cases JSON is
+// instructionConversation writes one to three orders; in one of six cases JSON is
 // asked for a sum instead.
 func instructionConversation(g *gen) []Message {
 	var ms []Message
 	for range g.turns() {
-		if g.chance(0.25) {
+		if g.chance(1.0 / 6) {
 			s := g.sum()
 			ms = append(ms, Message{User, g.casing("answer in JSON: " + s.question(g))},
 				Message{Assistant, fmt.Sprintf(`{"answer": %d}`, s.guess(g))})

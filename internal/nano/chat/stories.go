@@ -41,6 +41,15 @@ func endings(e Ending) []string {
 		"In the end the %s never saw the %s again and cried all night."}
 }
 
+// searches returns the sentence before the ending, which already shows how the story
+// will end: one choice at the very end would be one token in fifty to learn from.
+func searches(e Ending) string {
+	if e == Happy {
+		return "Then a friend helped the %s look for it."
+	}
+	return "Then nobody helped the %s look for it."
+}
+
 // storyCues returns the sentences that announce an ending.
 func storyCues(e Ending) []string {
 	if e == Happy {
@@ -78,13 +87,13 @@ func (g *gen) storyPrompt() StoryPrompt {
 
 // answer writes the story with the given ending.
 func (p StoryPrompt) answer(g *gen, e Ending) string {
-	return fmt.Sprintf("Once %s lived %s and loved %s. One day %s. The %s looked for it all day. %s",
+	return fmt.Sprintf("Once %s lived %s and loved %s. One day %s. %s %s",
 		article(p.Hero), pick(g, places()), article(p.Treasure), fmt.Sprintf(pick(g, troubles()), p.Treasure),
-		p.Hero, fmt.Sprintf(pick(g, endings(e)), p.Hero, p.Treasure))
+		fmt.Sprintf(searches(e), p.Hero), fmt.Sprintf(pick(g, endings(e)), p.Hero, p.Treasure))
 }
 
 // storyCuePart is the part of stories whose ending is announced. It is larger
-// than cuePart because one choice in fifty tokens is all there is to learn from.
+// than cuePart because two choices in fifty tokens are all there is to learn from.
 const storyCuePart = 0.7
 
 // storyConversation writes one or two stories; the second keeps the ending of the first
