@@ -3,7 +3,7 @@ export CGO_ENABLED = 0
 GO ?= go
 PKG ?= ./...
 
-.PHONY: demo test check race bench models engine judge
+.PHONY: demo test check race bench models reports engine judge
 
 demo: engine ## install the engine and let the built-in model answer
 	$(GO) run ./cmd/trimtab run --stats --temp 0 -p "what is 27 + 15?"
@@ -25,6 +25,10 @@ bench: engine ## what Trimtab costs on top of llama.cpp, as paired ratios
 
 models: ## train the built-in models anew (Python 3, about an hour)
 	sh internal/nano/train/train.sh
+
+reports: engine ## measure the built-in models: docs/results/nano.md and nano-diffusion.md
+	$(GO) test ./internal/nano -run BehaviourReport -samples 300 -report $(CURDIR)/docs/results/nano.md -timeout 30m
+	$(GO) test ./internal/nano/diffusion -run TestReport -samples 300 -report $(CURDIR)/docs/results/nano-diffusion.md -timeout 30m
 
 engine: ## the pinned llama.cpp libraries, into the user's cache
 	@$(GO) run ./cmd/trimtab engine install

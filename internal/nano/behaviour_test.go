@@ -81,6 +81,8 @@ func TestBehaviourReport(t *testing.T) {
 		*reportSize, len(nano.Chat()), *reportSize, corpus.Temperature)
 	writePromises(&b, tally)
 	writeRates(&b, tally)
+	writePerplexities(&b, newSpeaker(t, shipped(t), 0, 1), *reportSize)
+	writeLoadTimes(t, &b)
 	if err := os.WriteFile(*reportPath, []byte(b.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
