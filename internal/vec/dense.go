@@ -1,0 +1,54 @@
+package vec
+
+// Dot32 returns the inner product of a and b in float32. It runs in sixteen
+// lanes, element i in lane i mod 16, so that no sum is longer than a sixteenth
+// of the row; the lanes are joined pairwise at the end. The order is the same on
+// every machine and so is the result, to the bit. It is several times faster
+// than [Dot], for rows of many weights where the last digits do not matter.
+func Dot32(a, b []float32) float32 {
+	b = b[:len(a)]
+	var lanes [16]float32
+	whole := len(a) &^ 15
+	dotLanes(&lanes, a[:whole], b[:whole])
+	for i := whole; i < len(a); i++ {
+		lanes[i-whole] += float32(a[i] * b[i])
+	}
+	for width := 8; width > 0; width /= 2 {
+		for i := range width {
+			lanes[i] += lanes[i+width]
+		}
+	}
+	return lanes[0]
+}
+
+// Dense sets dst to weight*x + bias: weight is row-major, len(dst) rows of
+// len(x). Rows are read once and in order, as they lie in memory.
+func Dense(dst, weight, bias, x []float32) {
+	bias = bias[:len(dst)]
+	for o := range dst {
+		dst[o] = bias[o] + Dot32(weight[o*len(x):(o+1)*len(x)], x)
+	}
+}
+
+// DenseBack sets dst to g*weight, the way back through [Dense]: weight is
+// row-major, len(g) rows of len(dst). Rows that g has a zero for are not read.
+func DenseBack(dst, weight, g []float32) {
+	clear(dst)
+	for o, k := range g {
+		if k != 0 {
+			AddScaled(dst, k, weight[o*len(dst):(o+1)*len(dst)])
+		}
+	}
+}
+
+// dotLanes adds the products of a and b to the lanes. The length is a multiple
+// of sixteen.
+func dotLanes(lanes *[16]float32, a, b []float32) {
+	b = b[:len(a)]
+	for i := 0; i+16 <= len(a); i += 16 {
+		p, q := (*[16]float32)(a[i:i+16]), (*[16]float32)(b[i:i+16])
+		for j := range lanes {
+			lanes[j] += float32(p[j] * q[j])
+		}
+	}
+}
