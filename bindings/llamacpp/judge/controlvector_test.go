@@ -3,6 +3,8 @@
 package judge_test
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -63,11 +65,14 @@ func loadControlVector(t *testing.T, lib uintptr, path string, strength float32)
 	return out.width, append([]float32(nil), unsafe.Slice((*float32)(out.data.begin), n)...)
 }
 
-// commonLibrary is llama.cpp's library of what its programs share. The npm
-// packages hold it, but `trimtab engine install` leaves it out, so a test without
-// it is skipped on CI too: TRIMTAB_LLAMA_LIB must name an unpacked package.
+// commonLibrary is llama.cpp's library of what its programs share. The package that
+// the judge installs holds it; `trimtab engine install` leaves it out.
 func commonLibrary() (uintptr, error) {
-	set, err := libs.Find("", libs.Host())
+	dir := filepath.Join(nodeModules(), "@node-llama-cpp", "linux-x64", "bins", "linux-x64")
+	if _, err := os.Stat(filepath.Join(dir, "libllama-common.so")); err != nil {
+		dir = "" // where the engine was found, which may be an unpacked package
+	}
+	set, err := libs.Find(dir, libs.Host())
 	if err != nil {
 		return 0, err
 	}
@@ -84,7 +89,7 @@ func commonLibrary() (uintptr, error) {
 func TestControlVectorFiles(t *testing.T) {
 	lib, err := commonLibrary()
 	if err != nil {
-		t.Skipf("missing: the common library of llama.cpp v0.5.0: %v", err)
+		missing(t, fmt.Errorf("the common library of llama.cpp v0.5.0: %w", err))
 	}
 	gaps := &steer.Vector{Name: "gaps", Directions: map[int][]float32{2: {1, -2, 3}, 5: {0.5, 0, 7}}}
 	zero := &steer.Vector{Name: "zero", Directions: map[int][]float32{0: {9, 9, 9}, 1: {1, 2, 3}}}

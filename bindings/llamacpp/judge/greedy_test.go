@@ -135,10 +135,7 @@ func findNode(t *testing.T) (node, modules string) {
 	if err != nil {
 		missing(t, err)
 	}
-	modules = os.Getenv("TRIMTAB_NODE_MODULES")
-	if modules == "" {
-		modules = filepath.Join(filepath.Dir(script), "node_modules")
-	}
+	modules = nodeModules()
 	if _, err := os.Stat(filepath.Join(modules, "node-llama-cpp")); errors.Is(err, fs.ErrNotExist) {
 		missing(t, fmt.Errorf("no node-llama-cpp in %s: run \"npm ci --omit=optional --ignore-scripts\" in testdata/node, or set TRIMTAB_NODE_MODULES", modules))
 	} else if err != nil {
@@ -148,6 +145,14 @@ func findNode(t *testing.T) (node, modules string) {
 		t.Fatal(err)
 	}
 	return node, modules
+}
+
+// nodeModules is where the judge's packages are, or would be.
+func nodeModules() string {
+	if dir := os.Getenv("TRIMTAB_NODE_MODULES"); dir != "" {
+		return dir
+	}
+	return filepath.Join(filepath.Dir(script), "node_modules")
 }
 
 // missing skips the test for want of something; on CI that is a failure.
