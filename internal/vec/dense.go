@@ -40,15 +40,3 @@ func DenseBack(dst, weight, g []float32) {
 		}
 	}
 }
-
-// dotLanes adds the products of a and b to the lanes. The length is a multiple
-// of sixteen.
-func dotLanes(lanes *[16]float32, a, b []float32) {
-	b = b[:len(a)]
-	for i := 0; i+16 <= len(a); i += 16 {
-		p, q := (*[16]float32)(a[i:i+16]), (*[16]float32)(b[i:i+16])
-		for j := range lanes {
-			lanes[j] += float32(p[j] * q[j])
-		}
-	}
-}

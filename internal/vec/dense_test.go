@@ -3,6 +3,7 @@ package vec
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -74,5 +75,37 @@ func TestDense(t *testing.T) {
 				t.Errorf("%dx%d: gradient %d is %v, want %v", in, out, i, back[i], want)
 			}
 		}
+	}
+}
+
+// TestKernelsAreTheGoVersions, at every length that the callers use, whatever
+// lies behind the slices.
+func TestKernelsAreTheGoVersions(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for n := 0; n < 400; n += 8 {
+		for shift := range 4 {
+			x, b, k := random(r, n+shift+9), random(r, n+shift)[shift:], random(r, 1)[0]
+			y := append([]float32(nil), x...)
+			addScaled(x[shift:shift+n], k, b)
+			addScaledGo(y[shift:shift+n], k, b)
+			var got, want [16]float32
+			if n%16 == 0 {
+				copy(got[:], random(r, 16))
+				want = got
+				dotLanes(&got, x[shift:shift+n], b)
+				dotLanesGo(&want, x[shift:shift+n], b)
+			}
+			if got != want || !slices.Equal(x, y) {
+				t.Fatalf("length %d, shift %d: the kernels differ", n, shift)
+			}
+		}
+	}
+}
+
+func BenchmarkDot32(b *testing.B) {
+	r := rand.New(rand.NewPCG(7, 8))
+	x, y := random(r, 4096), random(r, 4096)
+	for b.Loop() {
+		Dot32(x, y)
 	}
 }

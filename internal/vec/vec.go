@@ -24,12 +24,12 @@ func Norm(a []float32) float64 { return math.Sqrt(Dot(a, a)) }
 
 // AddScaled adds k*b to a, in place. The product is rounded before it is added,
 // on every machine, so that the result equals llama.cpp's own control vector to
-// the bit: without the conversion arm64 would fuse the two.
+// the bit: on arm64 the compiler would otherwise fuse the two.
 func AddScaled(a []float32, k float32, b []float32) {
 	b = b[:len(a)]
-	for i := range a {
-		a[i] += float32(k * b[i])
-	}
+	whole := len(a) &^ 7
+	addScaled(a[:whole], k, b[:whole])
+	addScaledGo(a[whole:], k, b[whole:])
 }
 
 // Scale multiplies a by k, in place.
