@@ -3,6 +3,7 @@ package runtime
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/monitors"
@@ -26,6 +27,8 @@ type Step struct {
 	Token    decode.Token   // the candidate
 	Piece    []byte         // its bytes, perhaps part of a character
 	End      bool           // it ends the answer
+	Forced   bool           // a policy named it (Action.Force), it was not sampled
+	Yielded  bool           // nothing but banned tokens was left, see Action.Yield
 	Verdicts []Verdict      // one for each monitor that still runs, in their order
 	Tokens   []decode.Token // the visible tokens committed so far
 
@@ -82,7 +85,22 @@ type Action struct {
 	GuideSpan int
 	// Ban are tokens that must not be sampled at the next place. Bans of
 	// several rewinds to one place add up until a token is committed there.
+	// That they leave nothing to sample is a fault.
 	Ban []decode.Token
+	// Yield lets all bans of the next place go where they leave nothing to
+	// sample, instead of a fault; the candidate then has Step.Yielded.
+	Yield bool
+	// Force are the visible tokens that come next in place of sampled ones, at
+	// most MaxForce: the text of a refusal, a choice made by the policy. They
+	// are text like any other: fed, accepted by the processor, held back,
+	// observed, and judged one by one with Step.Forced. No truncation keeps one
+	// out, but one that is banned or that a grammar forbids is a fault. What is
+	// still to come of them ends with the next rewind, and is replaced by the
+	// next Force. It cannot go with Stop.
+	Force []decode.Token
+	// Final ends the text, "content_filter", with the last token of Force, and
+	// lets all of it leave.
+	Final bool
 	// Release lets all held text leave: after Commit with the candidate, with
 	// Stop without it. It means nothing with Rewind.
 	Release bool
@@ -107,6 +125,25 @@ func (a *Action) check(vocab int) error {
 		return fmt.Errorf("action %s: %w", a.Kind, err)
 	}
 	if err := checkTokens("banned", a.Ban, vocab); err != nil {
+		return fmt.Errorf("action %s: %w", a.Kind, err)
+	}
+	return a.checkForce(vocab)
+}
+
+func (a *Action) checkForce(vocab int) error {
+	switch n := len(a.Force); {
+	case n == 0 && a.Final:
+		return fmt.Errorf("action %s: final without forced tokens", a.Kind)
+	case n == 0:
+		return nil
+	case a.Kind == Stop:
+		return fmt.Errorf("action %s: %d forced tokens, a stopped text has none", a.Kind, n)
+	case n > MaxForce:
+		return fmt.Errorf("action %s: %d forced tokens, the limit is %d", a.Kind, n, MaxForce)
+	case slices.Contains(a.Ban, a.Force[0]):
+		return fmt.Errorf("action %s: token %d is both banned and forced", a.Kind, a.Force[0])
+	}
+	if err := checkTokens("forced", a.Force, vocab); err != nil {
 		return fmt.Errorf("action %s: %w", a.Kind, err)
 	}
 	return nil

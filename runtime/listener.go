@@ -32,6 +32,8 @@ type Event struct {
 	Token      decode.Token
 	Piece      []byte
 	End        bool     // it ends the answer
+	Forced     bool     // Step.Forced
+	Yielded    bool     // Step.Yielded
 	Logprob    *Logprob // nil unless asked for
 	Verdicts   []Verdict
 	Rewindable int // Step.Rewindable
@@ -93,7 +95,9 @@ type Result struct {
 	HoldBack  int // the window, in tokens
 	MaxHeld   int // most tokens that waited at once
 
-	Faults []error // monitors and the policy that were switched off ([FailOpen])
+	// Faults are the monitors and the policy that failed: switched off
+	// ([FailOpen]), or the one that ended the session ([FailClosed]).
+	Faults []error
 }
 
 // Usage counts tokens.

@@ -166,6 +166,7 @@ func (r *replay) ask(ctx context.Context) (a Action, err error) {
 	c := &r.start.Config
 	s := &Step{
 		Index: r.rec.Index, Token: decode.Token(r.rec.Token), Piece: r.rec.Piece, End: r.rec.End, Tokens: r.tokens,
+		Forced: r.rec.Forced, Yielded: r.rec.Yielded,
 		Rewindable: r.rec.Rewindable, RewindsLeft: c.MaxRewinds - r.rewinds, DiscardLeft: c.MaxDiscarded - r.discarded, Plan: r.plan,
 	}
 	for _, v := range r.rec.Verdicts {

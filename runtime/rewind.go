@@ -17,7 +17,9 @@ func (s *Session) rewind() (FinishReason, bool, error) {
 	if err := s.forget(n); err != nil {
 		return "", false, err
 	}
-	s.bans = append(s.bans, a.Ban...)
+	s.bans, s.yield = append(s.bans, a.Ban...), a.Yield
+	s.force.drop()
+	s.force.set(a)
 	before := len(s.rows)
 	rows := s.cut(len(s.tokens) - n)
 	if rows < before || a.Plan != nil {

@@ -40,6 +40,8 @@ type Session struct {
 	raw, logits decode.Logits // of this step
 	scratch     decode.Logits // what the processor edits
 	bans        []decode.Token
+	yield       bool // they give way where nothing else is left
+	force       forced
 	from        int // where the candidate's bytes begin in the transcript
 	lp          Logprob
 	step        Step

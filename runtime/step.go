@@ -17,11 +17,8 @@ const maxBans = 4096
 func (s *Session) decide(ctx context.Context) (err error) {
 	defer recovered(&err)
 	s.event.Verdicts = s.event.Verdicts[:0]
-	if err := s.process(ctx); err != nil {
-		return fmt.Errorf("process: %w", err)
-	}
-	if err := s.sample(); err != nil {
-		return fmt.Errorf("sample: %w", err)
+	if err := s.propose(ctx); err != nil {
+		return err
 	}
 	if err := s.observe(ctx); err != nil {
 		return err
@@ -47,17 +44,20 @@ func (s *Session) process(ctx context.Context) error {
 	if s.cfg.Processor == nil {
 		return nil
 	}
+	if len(s.force.queue) > 0 {
+		s.force.raise(s.scratch)
+	}
 	return s.cfg.Processor.Process(ctx, s.scratch)
 }
 
-// sample draws the candidate and puts its bytes behind the text.
-func (s *Session) sample() error {
-	t, err := s.cfg.Sampler.Sample(s.logits, s.rng)
+// propose draws the candidate and puts its bytes behind the text.
+func (s *Session) propose(ctx context.Context) error {
+	t, err := s.draw(ctx)
 	if err != nil {
 		return err
 	}
 	if t < 0 || int(t) >= s.info.Vocab {
-		return fmt.Errorf("token %d is outside the vocabulary of %d", t, s.info.Vocab)
+		return fmt.Errorf("sample: token %d is outside the vocabulary of %d", t, s.info.Vocab)
 	}
 	s.from = len(s.text.raw)
 	if tok := s.info.Tokenizer; tok != nil {
@@ -74,7 +74,10 @@ func (s *Session) sample() error {
 	}
 	chosen, top, err := decode.Logprobs(top, s.raw, t, s.cfg.TopLogprobs)
 	s.lp = Logprob{chosen.Logprob, top}
-	return err
+	if err != nil {
+		return fmt.Errorf("log-probabilities: %w", err)
+	}
+	return nil
 }
 
 func (s *Session) ends(t decode.Token) bool {
@@ -93,6 +96,7 @@ func (s *Session) judge(ctx context.Context) error {
 	}
 	s.step = Step{
 		Index: len(s.tokens), Token: s.event.Token, Piece: s.event.Piece, End: s.event.End,
+		Forced: s.event.Forced, Yielded: s.event.Yielded,
 		Verdicts: s.event.Verdicts, Tokens: s.tokens, Rewindable: s.event.Rewindable,
 		RewindsLeft: s.cfg.MaxRewinds - s.result.Rewinds,
 		DiscardLeft: s.cfg.MaxDiscarded - s.result.Discarded,
@@ -178,6 +182,9 @@ func (s *Session) commit() (FinishReason, error) {
 	if s.event.End {
 		s.text.raw = s.text.raw[:s.from]
 		s.release(len(s.text.raw), true)
+		if s.event.Forced && s.force.pop() {
+			return FinishFilter, nil
+		}
 		return FinishStop, nil
 	}
 	if p := s.cfg.Processor; p != nil {
@@ -189,11 +196,17 @@ func (s *Session) commit() (FinishReason, error) {
 	if s.cfg.Logprobs {
 		s.logprobs = append(s.logprobs, s.lp)
 	}
-	s.bans = append(s.bans[:0], a.Ban...)
+	s.bans, s.yield = append(s.bans[:0], a.Ban...), a.Yield
+	last := s.event.Forced && s.force.pop()
+	s.force.set(a)
 	if at, found := s.text.stop(s.from); found {
 		s.result.StopString = s.stopAt(at)
 		s.release(at, true)
 		return FinishStop, nil
+	}
+	if last && len(s.force.queue) == 0 {
+		s.release(len(s.text.raw), true)
+		return FinishFilter, nil
 	}
 	if len(s.tokens) >= s.cfg.MaxTokens {
 		s.release(len(s.text.raw), true)

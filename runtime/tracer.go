@@ -59,7 +59,7 @@ func (t *tracer) start(_ context.Context, b *Begin) error {
 
 func (t *tracer) step(_ context.Context, e *Event) error {
 	r := trace.Step{
-		Kind: "step", Index: e.Index, Token: int32(e.Token), Piece: e.Piece, End: e.End, Rewindable: e.Rewindable,
+		Kind: "step", Index: e.Index, Token: int32(e.Token), Piece: e.Piece, End: e.End, Forced: e.Forced, Yielded: e.Yielded, Rewindable: e.Rewindable,
 		Verdicts: verdictsOf(e.Verdicts), Action: actionOf(&e.Action), Rewound: e.Rewound, Exhausted: e.Exhausted, Text: string(e.Text),
 	}
 	if e.Logprob != nil {
@@ -111,7 +111,7 @@ func verdictsOf(list []Verdict) (out []trace.Verdict) {
 func actionOf(a *Action) trace.Action {
 	r := trace.Action{
 		Kind: a.Kind.String(), Rewind: a.Rewind, Guide: ints(a.Guide), GuideSpan: a.GuideSpan, Ban: ints(a.Ban),
-		Release: a.Release, Reason: a.Reason,
+		Yield: a.Yield, Force: ints(a.Force), Final: a.Final, Release: a.Release, Reason: a.Reason,
 	}
 	if a.Plan != nil {
 		r.Plan = hex(a.Plan.Fingerprint())

@@ -160,6 +160,7 @@ func (w *watch) rewind(n int) (err error) {
 func (s *Session) fault(part, name string, err error) error {
 	f := &FaultError{Part: part, Name: name, Err: err}
 	if s.cfg.OnFault == FailClosed {
+		s.result.Faults = append(s.result.Faults, f)
 		return f
 	}
 	s.event.Faults = append(s.event.Faults, f)

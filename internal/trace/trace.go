@@ -52,6 +52,8 @@ type Step struct {
 	Token      int32     `json:"token"`
 	Piece      Bytes     `json:"piece"`
 	End        bool      `json:"end,omitempty"`
+	Forced     bool      `json:"forced,omitempty"`  // by the policy, not sampled
+	Yielded    bool      `json:"yielded,omitempty"` // the bans gave way
 	Rewindable int       `json:"rewindable,omitempty"`
 	Logprob    *float64  `json:"logprob,omitempty"`
 	Verdicts   []Verdict `json:"verdicts,omitempty"`
@@ -83,6 +85,9 @@ type Action struct {
 	Guide     []int32 `json:"guide,omitempty"`
 	GuideSpan int     `json:"guide_span,omitempty"`
 	Ban       []int32 `json:"ban,omitempty"`
+	Yield     bool    `json:"yield,omitempty"`
+	Force     []int32 `json:"force,omitempty"`
+	Final     bool    `json:"final,omitempty"`
 	Release   bool    `json:"release,omitempty"`
 	Reason    string  `json:"reason,omitempty"`
 }
