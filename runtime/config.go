@@ -77,6 +77,11 @@ type Config struct {
 	Policy Policy
 	// OnFault says what happens when a monitor or the policy fails.
 	OnFault FaultMode
+	// ObserveTimeout bounds each call of a watcher, in real time: one that does
+	// not answer is left behind with its goroutine and a copy of the step, and
+	// that is a fault ([ErrStalled]). 0 for no bound, at no cost; else every
+	// step copies its logits and starts a goroutine per monitor.
+	ObserveTimeout time.Duration
 	// MaxRewinds, MaxDiscarded and MaxGuide are the budgets of the policy:
 	// rewinds, tokens thrown away (candidates count), and hidden tokens at
 	// once (at most MaxHidden). 0 for the defaults, negative for none.
@@ -149,6 +154,9 @@ func (c *Config) faults(info *engine.Info) error {
 	}
 	for _, err := range c.checkMonitors(info) {
 		add(err)
+	}
+	if c.ObserveTimeout < 0 {
+		add(fmt.Errorf("observe timeout %v, must not be negative", c.ObserveTimeout))
 	}
 	if c.OnFault > FailOpen {
 		add(fmt.Errorf("unknown fault mode %d", c.OnFault))

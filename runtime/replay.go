@@ -77,7 +77,7 @@ func (r *replay) watch(list []monitors.Monitor) error {
 		if err != nil {
 			return fmt.Errorf("replay: monitor %q: %w", m.Name, err)
 		}
-		r.watches = append(r.watches, watch{m.Name, w, r.activation})
+		r.watches = append(r.watches, watch{m.Name, m.Sites, w, r.activation})
 	}
 	plan, err := parsePlan(r.start.Config.Plan)
 	r.plan = plan
@@ -105,6 +105,9 @@ func (r *replay) observe(ctx context.Context) error {
 	}
 	for i := range r.watches {
 		w := &r.watches[i]
+		if r.stalled(w.name) {
+			w.watcher = nil // it could hold up the replay as well
+		}
 		if w.watcher == nil {
 			continue
 		}
@@ -115,6 +118,13 @@ func (r *replay) observe(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// stalled reports whether a monitor was left behind in this step.
+func (r *replay) stalled(name string) bool {
+	return slices.ContainsFunc(r.rec.Faults, func(f trace.Fault) bool {
+		return f.Part == "monitor" && f.Name == name && f.Stalled
+	})
 }
 
 // compare holds a verdict, or a fault, against the recorded one.

@@ -35,7 +35,9 @@ type Session struct {
 	text    transcript
 	watches []watch
 	sensors sensors
-	policy  Policy // nil commits always
+	frozen  *frozen // nil without Config.ObserveTimeout
+	stale   bool    // frozen is of an earlier step
+	policy  Policy  // nil commits always
 
 	raw, logits decode.Logits // of this step
 	scratch     decode.Logits // what the processor edits

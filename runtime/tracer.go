@@ -122,7 +122,7 @@ func actionOf(a *Action) trace.Action {
 func faultOf(err error) trace.Fault {
 	var f *FaultError
 	if errors.As(err, &f) {
-		return trace.Fault{Part: f.Part, Name: f.Name, Error: firstLine(f.Err.Error())}
+		return trace.Fault{Part: f.Part, Name: f.Name, Error: firstLine(f.Err.Error()), Stalled: errors.Is(f.Err, ErrStalled)}
 	}
 	return trace.Fault{Error: firstLine(err.Error())}
 }

@@ -15,6 +15,7 @@ import (
 // watch is one monitor at work. A nil watcher was switched off after a fault.
 type watch struct {
 	name       string
+	sites      []steer.Site
 	watcher    monitors.Watcher
 	activation func(steer.Site) ([]float32, error)
 }
@@ -53,10 +54,14 @@ func (s *sensors) add(sites []steer.Site) {
 func (s *sensors) show(sites []steer.Site) func(steer.Site) ([]float32, error) {
 	return func(site steer.Site) ([]float32, error) {
 		if !slices.Contains(sites, site) {
-			return nil, fmt.Errorf("activation at %s: the site is not named in Monitor.Sites", site)
+			return nil, unnamedSite(site)
 		}
 		return s.rows[slices.Index(s.sites, site)], nil
 	}
+}
+
+func unnamedSite(site steer.Site) error {
+	return fmt.Errorf("activation at %s: the site is not named in Monitor.Sites", site)
 }
 
 // start makes the watchers of a session.
@@ -72,7 +77,7 @@ func (s *Session) start(list []monitors.Monitor) error {
 			}
 			continue
 		}
-		s.watches = append(s.watches, watch{m.Name, w, s.sensors.show(m.Sites)})
+		s.watches = append(s.watches, watch{m.Name, m.Sites, w, s.sensors.show(m.Sites)})
 	}
 	return nil
 }
@@ -92,13 +97,13 @@ func (s *Session) observe(ctx context.Context) error {
 	}
 	o := &s.observation
 	o.Step, o.Token, o.Piece, o.Raw, o.Logits = len(s.tokens), s.event.Token, s.event.Piece, s.raw, s.logits
+	s.stale = true
 	for i := range s.watches {
 		w := &s.watches[i]
 		if w.watcher == nil {
 			continue
 		}
-		o.Activation = w.activation
-		v, err := w.observe(ctx, o)
+		v, err := s.score(ctx, w, o)
 		if err == nil {
 			s.event.Verdicts = append(s.event.Verdicts, Verdict{w.name, v})
 			continue
@@ -141,7 +146,7 @@ func (s *Session) unwatch(n int) error {
 		if w.watcher == nil {
 			continue
 		}
-		if err := w.rewind(n); err != nil {
+		if err := s.forgets(w, n); err != nil {
 			w.watcher = nil
 			if err := s.fault("monitor", w.name, fmt.Errorf("rewind %d: %w", n, err)); err != nil {
 				return err

@@ -97,6 +97,8 @@ type Fault struct {
 	Part  string `json:"part"`
 	Name  string `json:"name,omitempty"`
 	Error string `json:"error"`
+	// Stalled says that it did not answer in time, which no replay can show.
+	Stalled bool `json:"stalled,omitempty"`
 }
 
 // End closes a trace.
