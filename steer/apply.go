@@ -8,15 +8,19 @@ import (
 
 // Apply edits one residual row in place with the full dose, Scale, whatever
 // conditions, schedule and gate say: see [Plan.Edit] for all of it. The row
-// must be as wide as the vectors. It allocates nothing and is safe for
-// concurrent use on different rows.
+// must be as wide as the vectors. It allocates nothing, except scratch memory
+// for [Ascend], and is safe for concurrent use on different rows.
 func (iv *Intervention) Apply(row []float32) { iv.ApplyDose(row, iv.Scale) }
 
 // ApplyDose is Apply with another dose. A dose of 0 leaves the row untouched,
 // byte for byte.
-func (iv *Intervention) ApplyDose(row []float32, dose float32) {
+func (iv *Intervention) ApplyDose(row []float32, dose float32) { iv.apply(row, dose, nil) }
+
+// apply reports whether the row was edited: always, with a dose other than 0,
+// except by Ascend.
+func (iv *Intervention) apply(row []float32, dose float32, s scratch) bool {
 	if dose == 0 {
-		return
+		return false
 	}
 	before := 0.0
 	if iv.Renorm {
@@ -37,12 +41,17 @@ func (iv *Intervention) ApplyDose(row []float32, dose float32) {
 		iv.affine(row, dose)
 	case Rotate:
 		iv.rotate(row, float64(dose))
+	case Ascend:
+		if !iv.Ascent.climb(row, dose, s) {
+			return false
+		}
 	}
 	if iv.Renorm {
 		if after := vec.Norm(row); after > 0 {
 			vec.Scale(row, float32(before/after))
 		}
 	}
+	return true
 }
 
 // moveTo moves the component along the vector into [low,high].

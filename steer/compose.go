@@ -59,19 +59,19 @@ type CosinePair struct {
 
 // Cosines reports on every pair of interventions that have vectors of equal
 // width, at whatever sites: what one block adds, a later one can undo. The
-// vector b of an affine map is left out.
+// vector b of an affine map is left out, and ascents have none.
 func (p *Plan) Cosines() []CosinePair {
 	var pairs []CosinePair
 	norms := make([]float64, p.Len())
 	for b := range p.Len() {
 		y := p.At(b)
-		if y.Op == Affine {
+		if y.Op == Affine || y.Op == Ascend {
 			continue
 		}
 		norms[b] = vec.Norm(y.Vector)
 		for a := range b {
 			x := p.At(a)
-			if x.Op == Affine || len(x.Vector) != len(y.Vector) {
+			if x.Op == Affine || x.Op == Ascend || len(x.Vector) != len(y.Vector) {
 				continue
 			}
 			pairs = append(pairs, CosinePair{a, b, vec.Dot(x.Vector, y.Vector) / (norms[a] * norms[b])})
@@ -90,7 +90,7 @@ const minRest = 1e-3
 // group, such as one concept at several blocks, are left as they are to each
 // other. What is left of a vector is not stretched to its old length.
 //
-// Affine maps and rotations are neither changed nor an obstacle. The error
+// Affine maps, rotations and ascents are neither changed nor an obstacle. The error
 // names every vector of which nothing is left, and every one of another width.
 func Orthogonalise(groups ...[]Intervention) ([]Intervention, error) {
 	var out []Intervention
@@ -99,7 +99,7 @@ func Orthogonalise(groups ...[]Intervention) ([]Intervention, error) {
 	for g, group := range groups {
 		earlier := basis
 		for i, iv := range group {
-			if iv.Op == Affine || iv.Op == Rotate {
+			if iv.Op == Affine || iv.Op == Rotate || iv.Op == Ascend {
 				out = append(out, iv)
 				continue
 			}

@@ -28,8 +28,8 @@ type stop struct {
 // order, then the probes of gates that read there. It reports whether it
 // changed the row. The sites of a row must be visited from the first block to
 // the last with one and the same v, which may be nil when no gate of the plan
-// is at another site than its edit. It allocates nothing and is safe for
-// concurrent use on different rows.
+// is at another site than its edit. It is safe for concurrent use on different
+// rows and allocates nothing, apart from the first rows of an [Ascend].
 func (p *Plan) Edit(site Site, at Row, row []float32, v *Verdicts) (edited bool) {
 	s := p.stop(site)
 	if s == nil {
@@ -45,9 +45,10 @@ func (p *Plan) Edit(site Site, at Row, row []float32, v *Verdicts) (edited bool)
 		if dose == 0 || !iv.open(i, row, v) {
 			continue
 		}
-		group = max(group, iv.Group)
-		iv.ApplyDose(row, dose)
-		edited = true
+		if iv.apply(row, dose, p.scratch[i]) {
+			group = max(group, iv.Group)
+			edited = true
+		}
 	}
 	for _, i := range s.gates {
 		iv := &p.list[i]
@@ -116,6 +117,7 @@ func (p *Plan) stop(site Site) *stop {
 // compile sorts what the plan does by site. Interventions with dose 0 are left
 // out: they do exactly nothing.
 func (p *Plan) compile() {
+	p.scratch = make([]scratch, len(p.list))
 	at := func(site Site) *stop {
 		if s := p.stop(site); s != nil {
 			return s
@@ -127,6 +129,9 @@ func (p *Plan) compile() {
 		iv := &p.list[i]
 		if iv.Scale == 0 {
 			continue
+		}
+		if iv.Op == Ascend {
+			p.scratch[i] = make(scratch, maxScratch)
 		}
 		s := at(iv.Site)
 		s.edits = append(s.edits, uint16(i))

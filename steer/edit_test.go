@@ -167,7 +167,8 @@ func TestEditDoesNotAllocate(t *testing.T) {
 		for _, kind := range []GateKind{Cosine, Logistic} {
 			list = append(list, Intervention{Site: Site{Layer: 1}, Op: op, Vector: normal(r, n), Scale: 0.1, Toward: normal(r, n),
 				Map: &LowRank{2, normal(r, 2*n), normal(r, 2*n)}, Renorm: true, Schedule: Schedule{Ramp, 1, 0.5, 3},
-				Gate: &Gate{Kind: kind, Vector: normal(r, n), Threshold: 0.01}, When: When{Phases: PhaseAnswer}})
+				Ascent: &Ascent{Value: randomValue(r, MLP, true, n, 8, 1), Threshold: 100, Radius: 0.1, Steps: 3},
+				Gate:   &Gate{Kind: kind, Vector: normal(r, n), Threshold: 0.01}, When: When{Phases: PhaseAnswer}})
 		}
 	}
 	p := mustPlan(t, list...)

@@ -17,6 +17,7 @@ const (
 	markSchedule
 	markGate
 	markGroup
+	markAscent
 )
 
 // fingerprint hashes the interventions that have a dose and that keep wants.
@@ -122,8 +123,31 @@ func (h *hasher) extras(iv *Intervention) {
 		h.flag(g.Below)
 		h.floats(g.Vector)
 	}
+	if a := iv.Ascent; a != nil {
+		h.ascent(a)
+	}
 	if iv.Group != 0 {
 		h.num(markGroup)
 		h.num(uint64(iv.Group))
+	}
+}
+
+func (h *hasher) ascent(a *Ascent) {
+	h.num(markAscent)
+	for _, x := range []float32{a.Threshold, a.Margin, a.Radius} {
+		h.float(x)
+	}
+	h.flag(a.Absolute)
+	h.num(uint64(a.Steps))
+	h.flag(a.Always)
+	if a.Value == nil {
+		return // an operation that has no use for it
+	}
+	h.num(uint64(a.Value.Kind))
+	h.flag(a.Value.Norm)
+	for _, l := range a.Value.Layers {
+		h.num(uint64(l.In))
+		h.floats(l.Weight)
+		h.floats(l.Bias)
 	}
 }

@@ -21,9 +21,12 @@ type Plan struct {
 	stops []stop // what to do where; see Edit
 	sites []Site // of the stops
 	gated bool
+
+	scratch []scratch // for each intervention, nil but for Ascend
 }
 
-// NewPlan checks and copies the interventions. All faults are reported at
+// NewPlan checks and copies the interventions, except value functions, which
+// are shared. All faults are reported at
 // once, each with the number of its intervention, counted from 0. Fields that
 // an operation has no use for are not looked at.
 func NewPlan(list ...Intervention) (*Plan, error) {
@@ -89,6 +92,9 @@ func (p *Plan) Check(layers, width int) error {
 		if iv.Site.Layer >= layers {
 			faults = append(faults, fmt.Errorf("intervention %d (%s at %s): the model has layers 0 to %d", i, iv.Op, iv.Site, layers-1))
 		}
+		if iv.Op == Ascend && iv.Ascent.Value.Width() != width {
+			faults = append(faults, fmt.Errorf("intervention %d (%s at %s): the value function takes rows of %d, the model has %d", i, iv.Op, iv.Site, iv.Ascent.Value.Width(), width))
+		}
 		for _, v := range iv.vectors() {
 			if len(v.values) != v.rows*width {
 				faults = append(faults, fmt.Errorf("intervention %d (%s at %s): %s is %d wide, the model %d", i, iv.Op, iv.Site, v.name, len(v.values)/max(v.rows, 1), width))
@@ -109,6 +115,7 @@ func (iv *Intervention) clone() Intervention {
 	if c.Map = clonePtr(iv.Map); c.Map != nil {
 		c.Map.Down, c.Map.Up = slices.Clone(iv.Map.Down), slices.Clone(iv.Map.Up)
 	}
+	c.Ascent = clonePtr(iv.Ascent)
 	return c
 }
 

@@ -58,9 +58,13 @@ const (
 	// a radians, from v towards w; the rest of x and its norm stay
 	// ("Angular Steering", Vu and Nguyen 2025).
 	Rotate
+	// Ascend: x + u, the least u within a ball that lifts a value function V of
+	// the row over a threshold, and nothing at all where V is there already: see
+	// [Ascent]. The dose scales the ball's radius.
+	Ascend
 )
 
-var opNames = [...]string{Add: "add", Project: "project", Clamp: "clamp", Replace: "replace", Affine: "affine", Rotate: "rotate"}
+var opNames = [...]string{Add: "add", Project: "project", Clamp: "clamp", Replace: "replace", Affine: "affine", Rotate: "rotate", Ascend: "ascend"}
 
 func (o Op) String() string {
 	if o.Known() {
@@ -163,13 +167,14 @@ func (w *When) actsOnPrompt() bool {
 type Intervention struct {
 	Site   Site
 	Op     Op
-	Vector []float32 // v of the Op; for Affine b, which may be nil for none
+	Vector []float32 // v of the Op; for Affine b, which may be nil for none; not for Ascend
 	Scale  float32   // the dose a of the Op; 0 does exactly nothing
 
 	Min, Max float32   // Clamp only, in units of the residual
 	Value    float32   // Replace only, in units of the residual
 	Toward   []float32 // Rotate only: w, not parallel to v
 	Map      *LowRank  // Affine only
+	Ascent   *Ascent   // Ascend only
 
 	When     When     // the rows it acts on
 	Schedule Schedule // how the dose changes along the answer

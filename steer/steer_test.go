@@ -142,6 +142,10 @@ func TestFingerprintTellsPlansApart(t *testing.T) {
 		"map":          func(v *Intervention) { v.Map = &LowRank{1, []float32{1, 2}, []float32{3, 4}} },
 		"map down":     func(v *Intervention) { v.Map = &LowRank{1, []float32{2, 2}, []float32{3, 4}} },
 		"map up":       func(v *Intervention) { v.Map = &LowRank{1, []float32{1, 2}, []float32{3, 5}} },
+		"ascent":       func(v *Intervention) { v.Ascent = linearAscent(1, 2, 3, 4) },
+		"threshold":    func(v *Intervention) { v.Ascent = linearAscent(0, 2, 3, 4) },
+		"ascent value": func(v *Intervention) { v.Ascent = linearAscent(1, 2, 3, 5) },
+		"ascent steps": func(v *Intervention) { v.Ascent = linearAscent(1, 2, 3, 4); v.Ascent.Steps = 1 },
 		"map rank":     func(v *Intervention) { v.Map = &LowRank{2, []float32{1, 2}, []float32{3, 4}} },
 		"group":        func(v *Intervention) { v.Group = 1 },
 		"other group":  func(v *Intervention) { v.Group = 2 },
@@ -258,8 +262,8 @@ func TestApply(t *testing.T) {
 				iv := Intervention{Op: op, Vector: v, Scale: float32(r.NormFloat64()), Min: -0.5, Max: 0.25, Value: 0.75, Renorm: renorm}
 				iv.Toward, iv.Map = normal(r, n), &LowRank{Rank: 1 + r.IntN(MaxRank)}
 				iv.Map.Down, iv.Map.Up = normal(r, n*iv.Map.Rank), normal(r, n*iv.Map.Rank)
-				if n == 1 && op == Rotate {
-					continue // no plane
+				if n == 1 && op == Rotate || op == Ascend {
+					continue // no plane; ascend_test.go
 				}
 				got := append([]float32(nil), x...)
 				iv.Apply(got)
@@ -354,7 +358,7 @@ func TestZeroDoseIsNothing(t *testing.T) {
 	for op := Add; op.Known(); op++ {
 		got := append([]float32(nil), row...)
 		(&Intervention{Op: op, Vector: []float32{1, 2, 3}, Value: 7, Toward: []float32{3, 2, 1}, Renorm: true,
-			Map: &LowRank{1, []float32{1, 1, 1}, []float32{1, 1, 1}}}).Apply(got)
+			Map: &LowRank{1, []float32{1, 1, 1}, []float32{1, 1, 1}}, Ascent: linearAscent(3, 1, 1, 1)}).Apply(got)
 		for i := range row {
 			if math.Float32bits(got[i]) != math.Float32bits(row[i]) {
 				t.Errorf("%s with dose 0 changed element %d from %v to %v", op, i, row[i], got[i])

@@ -58,6 +58,9 @@ func (iv *Intervention) operands() (faults []error) {
 	if iv.Op == Affine {
 		return iv.affineFaults()
 	}
+	if iv.Op == Ascend {
+		return iv.Ascent.faults(iv.Scale, &iv.Schedule)
+	}
 	norm := vec.Norm(iv.Vector)
 	if norm == 0 {
 		return []error{errors.New("vector is empty or all zero, the plan would do nothing")}
@@ -129,7 +132,7 @@ type operand struct {
 // vectors lists the operands that the operation uses.
 func (iv *Intervention) vectors() []operand {
 	var list []operand
-	if iv.Op != Affine || len(iv.Vector) > 0 {
+	if iv.Op != Ascend && (iv.Op != Affine || len(iv.Vector) > 0) {
 		list = append(list, operand{"vector", iv.Vector, 1})
 	}
 	if iv.Op == Rotate {

@@ -39,7 +39,7 @@ func (k ValueKind) Known() bool { return int(k) < len(valueNames) }
 const (
 	MaxValueLayers  = 8
 	MaxValueWidth   = 1 << 15 // inputs or outputs of one layer
-	MaxValueWeights = 1 << 23 // of all layers together
+	MaxValueWeights = 1 << 22 // of all layers together
 )
 
 // valueEps is added to the mean square of a row before it is divided by its
@@ -208,6 +208,12 @@ func relu(x []float32) {
 // row are Width wide and must not overlap. It allocates nothing.
 func (v *Value) Gradient(dst, row []float32, w *ValueWork) float64 {
 	value := v.At(row, w)
+	v.slope(dst, row, w)
+	return value
+}
+
+// slope is the way back from the row that At has just seen with the same w.
+func (v *Value) slope(dst, row []float32, w *ValueWork) {
 	last := len(v.Layers) - 1
 	l := &v.Layers[last]
 	g := w.g[:l.In]
@@ -228,7 +234,6 @@ func (v *Value) Gradient(dst, row []float32, w *ValueWork) float64 {
 	if v.Norm {
 		unnormalise(dst, row, w.ms)
 	}
-	return value
 }
 
 // unnormalise turns a gradient by x/rms into one by x:

@@ -91,7 +91,11 @@ func (v *Vector) Width() int {
 func (v *Vector) Validate() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if v.Op != Add && v.Op != Project {
+	switch v.Op {
+	case Add, Project:
+	case Ascend:
+		fault("a vector is for add or project; ascend climbs a value function, which no vector holds: write it into a plan file")
+	default:
 		fault("a vector is for add or project, not %s", v.Op)
 	}
 	if len(v.Directions) == 0 {

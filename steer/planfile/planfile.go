@@ -18,9 +18,11 @@
 // The fields are those of [steer.Intervention] in lower case. Layer, op and
 // scale must be given, and what the operation works with: vector, and min and
 // max for clamp, value for replace, toward for rotate, and map (rank, down, up)
-// for affine, where vector is optional. All else may be left out. Readers are
-// strict: a field that is unknown, doubled or of no use to its operation is an
-// error, and so is everything [steer.NewPlan] refuses.
+// for affine, where vector is optional. In place of a vector, ascend has an
+// ascent: threshold, radius, steps and value (kind, norm, and layers of in, out,
+// weight and bias), and perhaps margin, absolute and always. All else may be
+// left out. Readers are strict: a field that is unknown, doubled or of no use to
+// its operation is an error, and so is everything [steer.NewPlan] refuses.
 //
 // The package stands apart from steer so that who only runs plans does not
 // import a YAML parser.
@@ -65,6 +67,7 @@ type step struct {
 	Vector   []float32 `json:"vector,omitempty" yaml:"vector,omitempty,flow"`
 	Toward   []float32 `json:"toward,omitempty" yaml:"toward,omitempty,flow"`
 	Map      *lowRank  `json:"map,omitempty" yaml:"map,omitempty"`
+	Ascent   *ascent   `json:"ascent,omitempty" yaml:"ascent,omitempty"`
 }
 
 // whole is an int that refuses fractions; the YAML parser would cut them off.
@@ -148,6 +151,9 @@ func describeStep(iv *steer.Intervention) (*step, error) {
 	if m := iv.Map; m != nil {
 		s.Map = &lowRank{whole(m.Rank), m.Down, m.Up}
 	}
+	if iv.Ascent != nil {
+		s.Ascent = describeAscent(iv.Ascent)
+	}
 	if w := &iv.When; !w.Always() {
 		s.When = &when{From: wholePtr(w.From), To: wholePtr(w.To), Phases: w.Phases.Names()}
 		for _, t := range w.Tokens {
@@ -173,10 +179,14 @@ func (s *step) useless(op steer.Op) error {
 	}{
 		{"min", s.Min != nil, steer.Clamp}, {"max", s.Max != nil, steer.Clamp}, {"value", s.Value != nil, steer.Replace},
 		{"toward", len(s.Toward) > 0, steer.Rotate}, {"map", s.Map != nil, steer.Affine},
+		{"ascent", s.Ascent != nil, steer.Ascend},
 	} {
 		if f.set && op != f.of {
 			faults = append(faults, fmt.Errorf("%s has no use for %s, only %s has", op, f.name, f.of))
 		}
+	}
+	if op == steer.Ascend && len(s.Vector) > 0 {
+		faults = append(faults, errors.New("ascend has no use for vector, its value function says where to go"))
 	}
 	return errors.Join(faults...)
 }

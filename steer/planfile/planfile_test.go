@@ -58,7 +58,7 @@ func maybe(r *rand.Rand) bool { return r.IntN(2) == 0 }
 // random makes an intervention with any subset of the fields.
 func random(r *rand.Rand) steer.Intervention {
 	const width = 3
-	iv := steer.Intervention{Site: steer.Site{Layer: r.IntN(90)}, Op: steer.Op(r.IntN(6)), Vector: values(r, width),
+	iv := steer.Intervention{Site: steer.Site{Layer: r.IntN(90)}, Op: steer.Op(r.IntN(7)), Vector: values(r, width),
 		Scale: value(r), Renorm: maybe(r), Group: r.IntN(3)}
 	switch iv.Op {
 	case steer.Clamp:
@@ -75,6 +75,9 @@ func random(r *rand.Rand) steer.Intervention {
 			iv.Vector = nil
 		}
 	}
+	if iv.Op == steer.Ascend {
+		iv.Vector, iv.Scale, iv.Ascent = nil, float32(math.Abs(float64(iv.Scale))), randomAscent(r, width)
+	}
 	if maybe(r) {
 		from := r.IntN(100) - 50
 		iv.When.From = &from
@@ -89,6 +92,9 @@ func random(r *rand.Rand) steer.Intervention {
 	}
 	if maybe(r) {
 		iv.Schedule = steer.Schedule{Kind: steer.ScheduleKind(1 + r.IntN(2)), Start: value(r) / 1e6, End: value(r) / 1e6, Over: 1 + r.IntN(99)}
+		if iv.Op == steer.Ascend {
+			iv.Schedule.Start, iv.Schedule.End = r.Float32(), r.Float32()+0.1
+		}
 	}
 	if maybe(r) {
 		iv.Gate = &steer.Gate{Site: steer.Site{Layer: r.IntN(iv.Site.Layer + 1)}, Kind: steer.GateKind(r.IntN(2)),
@@ -98,6 +104,19 @@ func random(r *rand.Rand) steer.Intervention {
 		}
 	}
 	return iv
+}
+
+func randomAscent(r *rand.Rand, width int) *steer.Ascent {
+	layer := func(in, out int) steer.Dense {
+		return steer.Dense{In: in, Out: out, Weight: values(r, in*out), Bias: values(r, out)}
+	}
+	v := [...]*steer.Value{
+		{Kind: steer.Linear, Norm: maybe(r), Layers: []steer.Dense{layer(width, 1)}},
+		{Kind: steer.Facets, Layers: []steer.Dense{layer(width, 5)}},
+		{Kind: steer.MLP, Norm: maybe(r), Layers: []steer.Dense{layer(width, 4), layer(4, 2), layer(2, 1)}},
+	}[r.IntN(3)]
+	return &steer.Ascent{Value: v, Threshold: value(r), Margin: r.Float32(), Radius: r.Float32() + 0.1, Absolute: maybe(r),
+		Steps: 1 + r.IntN(steer.MaxAscentSteps), Always: maybe(r)}
 }
 
 // TestRoundTrip: any plan comes back from both formats, to the bit.
@@ -210,6 +229,15 @@ func TestFaults(t *testing.T) {
 		{"replace without", one(`"layer": 1, "op": "replace", "scale": 1, "vector": [1]`), "replace needs a value", "replace needs a value"},
 		{"min of add", one(add + `, "min": 1`), "add has no use for min, only clamp has", "add has no use for min"},
 		{"toward of add", one(add + `, "toward": [1], "map": {}`), "only rotate has\nadd has no use for map", "only rotate has\nadd has no use for map"},
+		{"ascend without", one(`"layer": 1, "op": "ascend", "scale": 1`), "ascend has no ascent", "ascend has no ascent"},
+		{"ascent without", one(`"layer": 1, "op": "ascend", "scale": 1, "ascent": {}`),
+			"ascent: threshold is missing\nradius is missing\nsteps is missing\nvalue is missing", "ascent: threshold is missing\nradius is missing"},
+		{"value without", one(`"layer": 1, "op": "ascend", "scale": 1, "ascent": {"threshold": 0, "radius": 1, "steps": 1, "value": {"kind": "tree", "layers": []}}`),
+			`unknown value "tree"`, `unknown value "tree"`},
+		{"a value that does not fit", one(`"layer": 1, "op": "ascend", "scale": 1, "ascent": {"threshold": 0, "radius": 1, "steps": 1,
+			"value": {"kind": "linear", "layers": [{"in": 2, "out": 1, "weight": [1], "bias": [0]}]}}`), "1 weights and 1 biases, want 2 and 1", "1 weights and 1 biases"},
+		{"vector of ascend", one(`"layer": 1, "op": "ascend", "scale": 1, "vector": [1], "ascent": {}`), "ascend has no use for vector", "ascend has no use for vector"},
+		{"ascent of add", one(add + `, "ascent": {}`), "add has no use for ascent, only ascend has", "add has no use for ascent"},
 		{"too large", one(`"layer": 1, "op": "add", "scale": 1e300, "vector": [1]`), "cannot unmarshal number 1e300", "scale is +Inf"},
 		{"bad plan", one(`"layer": -1, "op": "add", "scale": 1, "vector": [0]`), "layer -1 is negative\nintervention 0 (add at -1.post): vector is empty or all zero", "layer -1 is negative"},
 		{"too many", `{"version": 1, "interventions": [` + strings.Repeat("{},", 256) + "{}]}", "257 interventions, the limit is 256", "257 interventions"},
@@ -310,19 +338,22 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestDocs reads the plan in docs/steering.md: it is the package's own.
+// TestDocs reads the plans in docs/steering.md: the first is the package's own.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile("../../docs/steering.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, ok := strings.Cut(string(text), "```yaml\n")
-	yaml, _, end := strings.Cut(rest, "```")
-	if !ok || !end {
-		t.Fatal("docs/steering.md has no YAML")
+	var plans []*steer.Plan
+	for _, block := range strings.Split(string(text), "```yaml\n")[1:] {
+		yaml, _, _ := strings.Cut(block, "```")
+		p, err := DecodeYAML(strings.NewReader(yaml))
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, yaml)
+		}
+		plans = append(plans, p)
 	}
-	p, err := DecodeYAML(strings.NewReader(yaml))
-	if err != nil || p.Fingerprint() != mustExample(t).Fingerprint() {
-		t.Errorf("%v in\n%s", err, yaml)
+	if len(plans) < 2 || plans[0].Fingerprint() != mustExample(t).Fingerprint() || plans[1].At(0).Op != steer.Ascend {
+		t.Errorf("the plans in docs/steering.md are %v", plans)
 	}
 }

@@ -41,6 +41,12 @@ func (s *step) intervention(iv *steer.Intervention) error {
 	if m := s.Map; m != nil {
 		iv.Map = &steer.LowRank{Rank: int(m.Rank), Down: m.Down, Up: m.Up}
 	}
+	if a := s.Ascent; a != nil {
+		var err error
+		if iv.Ascent, err = a.ascent(); err != nil {
+			fault("ascent: %w", err)
+		}
+	}
 	faults = append(faults, s.conditions(iv)...)
 	return errors.Join(faults...)
 }
