@@ -46,9 +46,7 @@ func NewPlan(list ...Intervention) (*Plan, error) {
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
-	p.full = fingerprint(p.list, func(*Intervention) bool { return true })
-	p.prefix = fingerprint(p.list, (*Intervention).actsOnPrompt)
-	p.compile()
+	p.seal()
 	return p, nil
 }
 
