@@ -25,7 +25,7 @@ import (
 //	dose   = ":" [ "-" ] number .             otherwise the vector's own, or 1
 //	layers = "@" range { "," range } .        otherwise all that the vector has
 //	range  = integer [ "-" integer ] .        blocks from 0, both ends included
-//	window = "[" [ offset ] ":" [ offset ] "]" .
+//	window = "[" [ offset ] ":" [ offset ] "]" .   otherwise the vector's own; [:] is every row
 //	offset = [ "-" ] integer .                rows from the prompt's end: 0 is the first generated one
 //	phase  = "#" ( "prompt" | "answer" | "think" | "constrained" ) .
 //	name   = letter { letter | digit | "_" | "." | "-" } .
@@ -33,7 +33,9 @@ import (
 //
 // Clauses stand in any order. A term has each of them once at most, except
 // phases, of which any may match. Blanks between words do not matter. A window
-// starts with its first offset and ends before its second, as slices do.
+// starts with its first offset and ends before its second, as slices do. What a
+// vector says of dose and window was chosen for what the vector is for, so "!"
+// takes neither from a vector that is for adding.
 //
 // Make an Expr with [ParseExpr] or as a literal; it is data and safe for
 // concurrent use as long as nobody writes to it.
@@ -47,10 +49,12 @@ type ExprTerm struct {
 	Project bool     // "!": project the direction out
 	Dose    *float32 // nil: the vector's own dose, or 1
 	Layers  []LayerRange
-	From    *int  // as in When
-	To      *int  // as in When
-	Phases  Phase // as in When
-	Column  int   // where the name stands, counted in characters from 1; 0 when unknown
+	// From and To are as in When. Both nil: the vector's own window, or every
+	// row with Everywhere ("[:]").
+	From, To   *int
+	Everywhere bool
+	Phases     Phase // as in When
+	Column     int   // where the name stands, counted in characters from 1; 0 when unknown
 }
 
 // LayerRange is a run of blocks, both ends included.
@@ -96,13 +100,23 @@ func (t *ExprTerm) String() string {
 			b.WriteString("-" + strconv.Itoa(r.Last))
 		}
 	}
-	if t.From != nil || t.To != nil {
-		b.WriteString("[" + offset(t.From) + ":" + offset(t.To) + "]")
+	if w := window(t.From, t.To); w != "" {
+		b.WriteString(w)
+	} else if t.Everywhere {
+		b.WriteString("[:]")
 	}
 	for _, name := range t.Phases.Names() {
 		b.WriteString("#" + name)
 	}
 	return b.String()
+}
+
+// window spells offsets; empty when both are open.
+func window(from, to *int) string {
+	if from == nil && to == nil {
+		return ""
+	}
+	return "[" + offset(from) + ":" + offset(to) + "]"
 }
 
 func offset(n *int) string {
@@ -168,7 +182,8 @@ func (t *ExprTerm) interventions(vectors map[string]*Vector) ([]Intervention, er
 	list, err := v.Interventions(t.dose(v), layers...)
 	for i := range list {
 		iv := &list[i]
-		iv.When = When{From: t.From, To: t.To, Phases: t.Phases}
+		iv.When = When{Phases: t.Phases}
+		iv.When.From, iv.When.To = t.rows(v)
 		if t.Project {
 			iv.Op = Project
 		}
@@ -186,6 +201,14 @@ func (t *ExprTerm) dose(v *Vector) float32 {
 		return 1
 	}
 	return v.Dose
+}
+
+// rows are the term's window, or the vector's own, with the exception of dose.
+func (t *ExprTerm) rows(v *Vector) (from, to *int) {
+	if t.From != nil || t.To != nil || t.Everywhere || t.Project && v.Op != Project {
+		return t.From, t.To
+	}
+	return v.From, v.To
 }
 
 func (t *ExprTerm) layers() ([]int, error) {

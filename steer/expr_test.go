@@ -28,6 +28,7 @@ func TestParseExpr(t *testing.T) {
 			{Name: "a", Dose: dose(-0.001), Layers: []LayerRange{{5, 5}, {0, 2}}, Phases: PhaseAnswer | PhaseThink, Column: 1}}},
 		{"! höflich-2.v_1 : 2 [ : -3 ]", "!höflich-2.v_1:2[:-3]", []ExprTerm{
 			{Name: "höflich-2.v_1", Project: true, Dose: dose(2), To: ptr(-3), Column: 3}}},
+		{"a[ : ] + b", "a[:] + b", []ExprTerm{{Name: "a", Everywhere: true, Column: 1}, {Name: "b", Column: 10}}},
 		{"a:1E3 + a:0", "a:1000 + a:0", []ExprTerm{{Name: "a", Dose: dose(1000), Column: 1}, {Name: "a", Dose: dose(0), Column: 9}}},
 	} {
 		e, err := ParseExpr(c.text)
@@ -76,9 +77,9 @@ func TestParseExprFaults(t *testing.T) {
 		{"a[", 3, "want an offset, not the end"},
 		{"a[1", 4, `want ":" in the window, not the end`},
 		{"a[1:2", 6, `want "]" in the window, not the end`},
-		{"a[:]", 2, "leave it out"},
 		{"a[3:3]", 2, "window [3:3] is empty"},
 		{"a[1:][2:]", 6, "a second window"},
+		{"a[:][2:]", 5, "a second window"},
 		{"a[9999999999:]", 3, "the limit is 1073741824"},
 		{"a#", 3, `unknown phase "", want one of prompt, answer, think, constrained`},
 		{"a#reply", 3, `unknown phase "reply"`},
@@ -137,6 +138,7 @@ func randomTerm(r *rand.Rand) ExprTerm {
 	if r.IntN(2) == 0 {
 		t.To = ptr(1000 + r.IntN(maxOffset-1000))
 	}
+	t.Everywhere = t.From == nil && t.To == nil && r.IntN(2) == 0
 	return t
 }
 

@@ -113,7 +113,7 @@ func (p *exprParser) term() (t ExprTerm, err error) {
 				t.Layers, err = p.layers()
 			}
 		case p.take('['):
-			err = p.once(at, t.From != nil || t.To != nil, "window")
+			err = p.once(at, t.From != nil || t.To != nil || t.Everywhere, "window")
 			if err == nil {
 				err = p.window(&t)
 			}
@@ -233,10 +233,8 @@ func (p *exprParser) window(t *ExprTerm) (err error) {
 	if t.To, err = p.offset(']'); err != nil {
 		return err
 	}
-	switch {
-	case t.From == nil && t.To == nil:
-		return p.fault(start, "a window without ends means every row: leave it out")
-	case t.From != nil && t.To != nil && *t.From >= *t.To:
+	t.Everywhere = t.From == nil && t.To == nil
+	if t.From != nil && t.To != nil && *t.From >= *t.To {
 		return p.fault(start, "window [%d:%d] is empty", *t.From, *t.To)
 	}
 	return nil

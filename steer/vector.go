@@ -36,6 +36,9 @@ type Vector struct {
 	Directions map[int][]float32
 
 	Dose float32 // the dose to use when nobody says another; 0 when not stated
+	// From and To bound the rows that the vector was calibrated on, as in
+	// [When]: those that it acts on when nobody names others. Nil is open.
+	From, To *int
 
 	ModelHash    string  // engine.Info.Hash of the model file it was made on
 	ModelHint    string  // what other tools call the model, "mistral" or an architecture; not checked
@@ -117,8 +120,27 @@ func (v *Vector) Validate() error {
 	if !(v.MeanNorm >= 0 && v.MeanNorm <= math.MaxFloat64) {
 		fault("mean norm is %v", v.MeanNorm)
 	}
+	if err := v.windowFault(); err != nil {
+		faults = append(faults, err)
+	}
 	return errors.Join(append(faults, v.Calibration.faults()...)...)
 }
+
+func (v *Vector) windowFault() error {
+	for _, n := range []*int{v.From, v.To} {
+		if n != nil && (*n < -maxOffset || *n > maxOffset) {
+			return fmt.Errorf("window: offset %d is not within %d of the prompt's end", *n, maxOffset)
+		}
+	}
+	if v.From != nil && v.To != nil && *v.From >= *v.To {
+		return fmt.Errorf("window: [%d:%d] is empty", *v.From, *v.To)
+	}
+	return nil
+}
+
+// Window is the window as expressions write it, such as "[-1:4]"; empty when
+// the vector acts on every row.
+func (v *Vector) Window() string { return window(v.From, v.To) }
 
 func (v *Vector) direction(layer, first int) error {
 	d := v.Directions[layer]
@@ -160,9 +182,9 @@ func (c *Calibration) faults() (faults []error) {
 }
 
 // Interventions are the steps of a plan that apply the vector with the given
-// dose to every row: one for each block in order, or for the named blocks only.
-// The caller may set When, Renorm and the like on them; the directions are
-// shared. A named block without a direction is an error.
+// dose to the rows of its window: one for each block in order, or for the named
+// blocks only. The caller may set When, Renorm and the like on them; the
+// directions are shared. A named block without a direction is an error.
 func (v *Vector) Interventions(dose float32, layers ...int) ([]Intervention, error) {
 	if len(layers) == 0 {
 		layers = v.Layers()
@@ -173,7 +195,8 @@ func (v *Vector) Interventions(dose float32, layers ...int) ([]Intervention, err
 		if !ok {
 			return nil, fmt.Errorf("vector %q has no direction for block %d, only for %v", v.Name, layer, v.Layers())
 		}
-		list = append(list, Intervention{Site: Site{Layer: layer}, Op: v.Op, Vector: d, Scale: dose})
+		list = append(list, Intervention{Site: Site{Layer: layer}, Op: v.Op, Vector: d, Scale: dose,
+			When: When{From: v.From, To: v.To}})
 	}
 	return list, nil
 }

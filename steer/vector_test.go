@@ -27,6 +27,9 @@ func TestValidateVector(t *testing.T) {
 		{"value", Vector{Directions: map[int][]float32{2: {0, float32(inf)}}}, "direction of block 2: value 1 is +Inf"},
 		{"zero", Vector{Directions: map[int][]float32{2: {0, 0}}}, "direction of block 2: is all zero"},
 		{"dose", Vector{Directions: one, Dose: float32(math.NaN())}, "dose is NaN"},
+		{"window", Vector{Directions: one, From: ptr(-1), To: ptr(4)}, ""},
+		{"empty window", Vector{Directions: one, From: ptr(4), To: ptr(4)}, "window: [4:4] is empty"},
+		{"far window", Vector{Directions: one, To: ptr(maxOffset + 1)}, "window: offset 1073741825 is not within"},
 		{"mean norm", Vector{Directions: one, MeanNorm: inf}, "mean norm is +Inf"},
 		{"calibration", Vector{Directions: one, Calibration: &Calibration{Low: inf, Pairs: -1}}, "calibration: low is +Inf\ncalibration: -1 pairs"},
 	} {
@@ -78,6 +81,49 @@ func TestVectorInterventions(t *testing.T) {
 	}
 }
 
+// TestVectorWindow: a vector acts on its own rows where nobody names others,
+// and removing one that was made for adding does not.
+func TestVectorWindow(t *testing.T) {
+	one := map[int][]float32{3: {2}}
+	lib := map[string]*Vector{"open": {Directions: one}, "add": {Directions: one, From: ptr(-1), To: ptr(4)},
+		"project": {Op: Project, Directions: one, From: ptr(0)}}
+	for _, c := range []struct{ text, want string }{
+		{"open", ""}, {"open[2:]", "[2:]"},
+		{"add", "[-1:4]"}, {"add:0.5@3#answer", "[-1:4]"}, {"add[2:]", "[2:]"}, {"add[:]", ""}, {"!add", ""}, {"!add[:3]", "[:3]"},
+		{"project", "[0:]"}, {"!project", "[0:]"}, {"project[:]", ""},
+	} {
+		e, err := ParseExpr(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.Plan(lib)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := p.At(0).When; window(w.From, w.To) != c.want {
+			t.Errorf("%s acts on %q, want %q", c.text, window(w.From, w.To), c.want)
+		}
+	}
+	list, err := lib["add"].Interventions(1)
+	if err != nil || *list[0].When.From != -1 || *list[0].When.To != 4 || lib["add"].Window() != "[-1:4]" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	plan := func(text string) uint64 {
+		e, err := ParseExpr(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := e.Plan(lib)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.Fingerprint()
+	}
+	if plan("add:1") != plan("open:1[-1:4]") || plan("add:1[:]") != plan("open:1") || plan("add:1") == plan("open:1") {
+		t.Error("fingerprints do not follow the window")
+	}
+}
+
 func TestSumVectors(t *testing.T) {
 	a := &Vector{Name: "a", Directions: map[int][]float32{1: {1, 2}, 2: {1, 0}}, ModelHash: "h", Arch: "llama"}
 	b := &Vector{Name: "b", Directions: map[int][]float32{1: {4, 0}, 2: {-2, 0}, 7: {0, 1}}, Arch: "llama"}
@@ -96,6 +142,7 @@ func TestSumVectors(t *testing.T) {
 		{"projection", "glp.mode: project cannot be summed", &Vector{Name: "p", Op: Project, Directions: map[int][]float32{1: {1, 0}}}},
 		{"width", "width: is 1, that of the vectors before it 2", &Vector{Directions: map[int][]float32{1: {1}}}},
 		{"model", "model hash: states i, the vectors before it h", &Vector{Directions: map[int][]float32{1: {1, 1}}, ModelHash: "i"}},
+		{"window", `window: is "[-1:]", that of the vectors before it ""`, &Vector{Directions: map[int][]float32{1: {1, 1}}, From: ptr(-1)}},
 		{"faults", "value 0 is NaN", &Vector{Directions: map[int][]float32{1: {float32(math.NaN()), 1}}}},
 	} {
 		if _, err := SumVectors("s", Term{a, 1}, Term{c.other, 1}); err == nil || !strings.Contains(err.Error(), c.want) {

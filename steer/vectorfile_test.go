@@ -93,6 +93,9 @@ func TestBadVectorFiles(t *testing.T) {
 		{"layer", set(keyLayer, uint32(600)), "trimtab.layer: is 600, want 0 to 511"},
 		{"mean norm", set(keyMeanNorm, -1.0), "trimtab.mean_norm: is -1"},
 		{"calibration", func(w *gguf.Writer) { w.Set(keyCalibration+"kl", math.Inf(1)); set(keyCalibration+"dose", 1.0)(w) }, "trimtab.calibration.kl: is +Inf"},
+		{"window bound is text", set(keyWindow+"from", "-1"), "trimtab.window.from: is string, want an integer"},
+		{"window too far", set(keyWindow+"to", int64(1)<<40), "trimtab.window.to: is 1099511627776"},
+		{"window backwards", func(w *gguf.Writer) { w.Set(keyWindow+"to", int64(-2)); set(keyWindow+"from", int64(4))(w) }, "trimtab.window: [4:-2] is empty"},
 		{"two faults", func(w *gguf.Writer) { w.Set(keyMode, "x"); directionOf(w, "direction.0", 1) }, "glp.mode: unknown mode \"x\", want add or project\ntensor \"direction.0\""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -39,6 +39,7 @@ const (
 	keyPosition     = "trimtab.position"
 	keyDataHash     = "trimtab.data_hash"
 	keyMeanNorm     = "trimtab.mean_norm"
+	keyWindow       = "trimtab.window."      // from, to
 	keyCalibration  = "trimtab.calibration." // dose, kl, effect, low, high, metric, pairs
 )
 

@@ -158,6 +158,19 @@ func (r *vectorReader) number(key string, lo, hi int64) int64 {
 	return n
 }
 
+// offset reads an optional bound of a window.
+func (r *vectorReader) offset(key string) *int {
+	if !r.has(key) {
+		return nil
+	}
+	before := len(r.faults)
+	n := int(r.number(key, -maxOffset, maxOffset))
+	if len(r.faults) > before {
+		return nil
+	}
+	return &n
+}
+
 // real reads an optional finite number.
 func (r *vectorReader) real(key string) float64 {
 	if !r.has(key) {
@@ -238,6 +251,10 @@ func (r *vectorReader) meaning() {
 	}
 	if r.text(keyStructure) == perStep {
 		r.fault("%s: %s counts steps of a looped model, not blocks", keyStructure, perStep)
+	}
+	r.v.From, r.v.To = r.offset(keyWindow+"from"), r.offset(keyWindow+"to")
+	if err := r.v.windowFault(); err != nil {
+		r.fault("trimtab.%w", err)
 	}
 	r.v.Dose = float32(r.real(keyAlpha))
 	if !finite(r.v.Dose) {

@@ -37,14 +37,14 @@ type Term struct {
 // SumVectors adds vectors up into one that does at dose 1 what the terms do
 // together. Only vectors for [Add] can be summed: two projections, or one and
 // an addition, are not a projection along the sum, so they are refused, and so
-// are vectors that state different models.
+// are vectors that state different models or windows.
 func SumVectors(name string, terms ...Term) (*Vector, error) {
 	if len(terms) == 0 {
 		return nil, errors.New("a sum needs at least one vector")
 	}
 	first := terms[0].Vector
 	sum := &Vector{Name: name, Op: Add, Dose: 1, Directions: map[int][]float32{},
-		ModelHash: first.ModelHash, ModelHint: first.ModelHint, Arch: first.Arch, TemplateHash: first.TemplateHash}
+		ModelHash: first.ModelHash, ModelHint: first.ModelHint, Arch: first.Arch, TemplateHash: first.TemplateHash, From: first.From, To: first.To}
 	for _, t := range terms {
 		if err := sum.add(t); err != nil {
 			return nil, fmt.Errorf("sum: vector %q: %w", t.Vector.Name, err)
@@ -94,6 +94,9 @@ func (v *Vector) agree(o *Vector) error {
 		if *p.mine == "" {
 			*p.mine = p.its
 		}
+	}
+	if mine, its := v.Window(), o.Window(); mine != its {
+		return fmt.Errorf("window: is %q, that of the vectors before it %q; put them into the plan one by one", its, mine)
 	}
 	if v.ModelHint != o.ModelHint {
 		v.ModelHint = ""

@@ -127,6 +127,12 @@ func (v *Vector) setOwn(w *gguf.Writer) error {
 		}
 		w.Set(keyLayer, uint32(v.Layer))
 	}
+	if v.From != nil {
+		w.Set(keyWindow+"from", int64(*v.From))
+	}
+	if v.To != nil {
+		w.Set(keyWindow+"to", int64(*v.To))
+	}
 	if v.MeanNorm != 0 {
 		w.Set(keyMeanNorm, v.MeanNorm)
 	}

@@ -24,12 +24,15 @@ architecture adds one to the residual: llama, mistral3, granite, minicpm,
 nemotron, deci and others. Other architectures and projections are refused.
 
 The model file is not touched. What was baked in stands in the copy's metadata,
-under trimtab.baked. A vector always acts then: on every token of every request.`
+under trimtab.baked. A vector always acts then: on every token of every request.
+A vector that was calibrated for some rows only ("steer inspect" shows them) is
+refused without --every-row: its effect was not measured that way.`
 
 type bakeOptions struct {
 	model, vector, out string
 	scale              float32
 	anyModel, force    bool
+	everyRow           bool
 	read               steer.VectorOptions
 }
 
@@ -45,6 +48,7 @@ func newModelBake(a *app) *cobra.Command {
 	f.StringVar(&o.out, "out", "", "`FILE` to write (required)")
 	f.Float32Var(&o.scale, "scale", 0, "dose (default: the one the vector states)")
 	f.BoolVar(&o.anyModel, "any-model", false, "bake a vector that states another model, if its size fits")
+	f.BoolVar(&o.everyRow, "every-row", false, "bake a vector that was calibrated for some rows, to act on all")
 	f.BoolVar(&o.read.OneLate, "one-late", false, "the vector is from llama-cvector-generator: direction.N is for block N-1")
 	f.BoolVar(&o.force, "force", false, "write over an existing file")
 	c.RunE = func(c *cobra.Command, _ []string) error {
@@ -76,16 +80,21 @@ func (o *bakeOptions) run(ctx context.Context, a *app) error {
 	if v.Name == "" {
 		v.Name = nameOf(o.vector)
 	}
-	r, err := bake.Write(ctx, o.out, model, v, bake.Options{Scale: o.scale, Foreign: o.anyModel})
+	r, err := bake.Write(ctx, o.out, model, v, bake.Options{Scale: o.scale, Foreign: o.anyModel, EveryRow: o.everyRow})
 	switch {
 	case errors.Is(err, steer.ErrWrongModel):
 		return badInput("%w\nadd --any-model to bake it all the same", err)
+	case errors.Is(err, bake.ErrWindow):
+		return badInput("%w\nadd --every-row to bake it all the same, and measure its effect anew", err)
 	case err != nil && !isDisk(err):
 		return badInput("%w", err)
 	case err != nil:
 		return err
 	}
 	fmt.Fprintf(a.out, "%s: %s with vector %q at scale %v in blocks %v\n", o.out, r.Arch, v.Name, r.Scale, r.Layers)
+	if r.Window != "" {
+		fmt.Fprintf(a.out, "warning: the vector was calibrated for rows %s; in this file it acts on every row\n", r.Window)
+	}
 	if len(r.Summed) > 0 {
 		fmt.Fprintf(a.out, "added to the biases that were there in blocks %v\n", r.Summed)
 	}

@@ -46,7 +46,8 @@ func calm() *steer.Vector {
 		d[i], e[i] = float32(i%5)-2, 0.01
 	}
 	e[7] = 3
-	return &steer.Vector{Name: "calm", Directions: map[int][]float32{0: d, 2: e}, Dose: 0.6, Arch: "llama",
+	from, to := -1, 4
+	return &steer.Vector{Name: "calm", Directions: map[int][]float32{0: d, 2: e}, Dose: 0.6, From: &from, To: &to, Arch: "llama",
 		TemplateHash: steer.HashTemplate("x"), Method: "palrs", Layer: 2, Position: "-1", DataHash: "d1", MeanNorm: 11.25,
 		Calibration: &steer.Calibration{Dose: 0.6, KL: 0.04, Effect: 1.5, Low: 1.1, High: 1.9, Metric: "margin", Pairs: 80}}
 }
@@ -75,7 +76,7 @@ func TestSteerInspectJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.out.String()), &r); err != nil {
 		t.Fatal(err)
 	}
-	if r.Name != "calm" || r.Layer == nil || *r.Layer != 2 || len(r.Directions) != 2 || r.Calibration.Pairs != 80 || r.Directions[1].Top3 < 0.9 {
+	if r.Name != "calm" || r.Layer == nil || *r.Layer != 2 || len(r.Directions) != 2 || r.Calibration.Pairs != 80 || *r.Window.From != -1 || *r.Window.To != 4 || r.Directions[1].Top3 < 0.9 {
 		t.Errorf("%+v", r)
 	}
 	if r.Fit == nil || r.Fit.OK || !strings.Contains(r.Fit.Why, "template hash") {
@@ -98,9 +99,11 @@ func TestModelBake(t *testing.T) {
 	model, dir := tinyModel(t), t.TempDir()
 	v := calm()
 	v.TemplateHash = ""
+	windowed := vectorFile(t, v)
+	v.From, v.To = nil, nil
 	good, out := vectorFile(t, v), filepath.Join(dir, "out.gguf")
 	foreign := calm()
-	foreign.ModelHash = "0123456789abcdef"
+	foreign.ModelHash, foreign.From, foreign.To = "0123456789abcdef", nil, nil
 	other := vectorFile(t, foreign)
 	for _, c := range []struct {
 		name string
@@ -117,7 +120,9 @@ func TestModelBake(t *testing.T) {
 		{"projection", []string{"--model", model, "--vector", foreignVectors + "glp.gguf", "--out", out}, codeBadInput, "glp.mode: project"},
 		{"another model", []string{"--model", model, "--vector", other, "--out", out}, codeBadInput, "add --any-model"},
 		{"no folder", []string{"--model", model, "--vector", good, "--out", filepath.Join(dir, "x", "y.gguf")}, codeBadInput, "y.gguf"},
-		{"done", []string{"--model", model, "--vector", good, "--out", out}, codeOK, `llama with vector "calm" at scale 0.6 in blocks [0 2]`},
+		{"for some rows", []string{"--model", model, "--vector", windowed, "--out", out}, codeBadInput, "rows [-1:4] from the prompt's end\nadd --every-row"},
+		{"for some rows, all the same", []string{"--model", model, "--vector", windowed, "--out", out, "--every-row"}, codeOK, "in this file it acts on every row"},
+		{"done", []string{"--model", model, "--vector", good, "--out", out, "--force"}, codeOK, `llama with vector "calm" at scale 0.6 in blocks [0 2]`},
 		{"is there", []string{"--model", model, "--vector", good, "--out", out}, codeUsage, "add --force"},
 		{"over the model", []string{"--model", out, "--vector", good, "--out", out, "--force"}, codeBadInput, "is the model itself"},
 		{"again, of another model", []string{"--model", model, "--vector", other, "--scale", "-1", "--any-model", "--out", out, "--force"}, codeOK, "at scale -1"},

@@ -12,7 +12,6 @@ import (
 
 	"github.com/trimtab/trimtab/runtime/engine/enginetest"
 	"github.com/trimtab/trimtab/steer"
-	"github.com/trimtab/trimtab/steer/extract"
 )
 
 func manyPairs(n int) string {
@@ -46,24 +45,31 @@ func TestSteerFit(t *testing.T) {
 	}
 }
 
-// TestSteerFitClause: the printed expression steers the rows that were chosen.
-func TestSteerFitClause(t *testing.T) {
-	for want, w := range map[string]extract.Window{"": {}, "[-1:4]": extract.Rows(-1, 4), "[-1:0]": extract.Rows(-1, 0), "[-1:]": extract.Rows(-1, -1)} {
-		if got := clause(w); got != want {
-			t.Errorf("%s is written %q, want %q", w, got, want)
-		}
-		lib := map[string]*steer.Vector{"v": {Name: "v", Directions: map[int][]float32{1: {1}}, Dose: 0.5}}
-		x, err := steer.ParseExpr("v" + want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := x.Plan(lib)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if iv := p.At(0); !cmp.Equal(iv.When.From, w.From) || !cmp.Equal(iv.When.To, w.To) || iv.Scale != 0.5 {
-			t.Errorf("%q steers %+v with dose %v", "v"+want, iv.When, iv.Scale)
-		}
+// TestSteerFitRows: a file steers the rows that were chosen.
+func TestSteerFitRows(t *testing.T) {
+	pairs, out := writeFile(t, "pairs.jsonl", manyPairs(40)), filepath.Join(t.TempDir(), "kind.gguf")
+	s := newTest(t, "", enginetest.FakeConfig{Template: enginetest.Template})
+	if code := s.run("steer", "fit", "--pairs", pairs, "--out", out, "--doses", "0.2", "--layers", "1", "--json"); code != codeOK {
+		t.Fatalf("code %d: %s", code, s.err.String())
+	}
+	var r fitResultReport
+	if err := json.Unmarshal([]byte(s.out.String()), &r); err != nil {
+		t.Fatal(err)
+	}
+	v, err := steer.ReadVector(out, steer.VectorOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := steer.ParseExpr(r.Use)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := x.Plan(map[string]*steer.Vector{"kind": v})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if iv := p.At(0); !cmp.Equal(iv.When.From, r.Chosen.Rows.From) || !cmp.Equal(iv.When.To, r.Chosen.Rows.To) || iv.Scale != float32(r.Chosen.Dose) {
+		t.Errorf("%q steers %+v with dose %v; chosen were %+v", r.Use, iv.When, iv.Scale, r.Chosen)
 	}
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"text/tabwriter"
 
 	"github.com/trimtab/trimtab/steer/extract"
@@ -45,7 +44,7 @@ type controlReport struct {
 }
 
 func newFitReport(file, name string, r *extract.Result) *fitResultReport {
-	out := &fitResultReport{File: file, Use: name + clause(r.Chosen.Window), Method: string(r.Method), Pairs: r.Pairs, Seed: r.Seed, MeanNorm: r.MeanNorm,
+	out := &fitResultReport{File: file, Use: name, Method: string(r.Method), Pairs: r.Pairs, Seed: r.Seed, MeanNorm: r.MeanNorm,
 		Alignment: r.Alignment, Top3: r.TopShare, Chosen: newTrialReport(r.Chosen), Warnings: r.Warnings}
 	for _, t := range r.Trials {
 		out.Trials = append(out.Trials, newTrialReport(t))
@@ -63,7 +62,7 @@ func newTrialReport(t extract.Trial) trialReport {
 func (r *fitResultReport) print(w io.Writer) {
 	c := r.Chosen
 	fmt.Fprintf(w, "%s: %s, block %d, read at %s, steers %s with dose %.3g\n", r.File, r.Method, c.Layer, c.Place, c.Rows, c.Dose)
-	fmt.Fprintf(w, "as an expression, with the dose from the file: %s\n", r.Use)
+	fmt.Fprintf(w, "as an expression, with dose and rows from the file: %s\n", r.Use)
 	fmt.Fprintf(w, "pairs: %d for directions, %d for choosing, %d measured\n\n", r.Pairs[0], r.Pairs[1], r.Pairs[2])
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "on the measured pairs\teffect\t\tmargin\tKL on neutral prompts")
@@ -74,18 +73,4 @@ func (r *fitResultReport) print(w io.Writer) {
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(w, "\nwarning: %s\n", warning)
 	}
-}
-
-// clause writes a window as expressions do: "[-1:4]".
-func clause(w extract.Window) string {
-	if w.From == nil && w.To == nil {
-		return ""
-	}
-	bound := func(n *int) string {
-		if n == nil {
-			return ""
-		}
-		return strconv.Itoa(*n)
-	}
-	return "[" + bound(w.From) + ":" + bound(w.To) + "]"
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/trimtab/trimtab/internal/vec"
 	"github.com/trimtab/trimtab/steer"
+	"github.com/trimtab/trimtab/steer/extract"
 )
 
 // vectorReport is what `steer inspect` says of a vector; its JSON form is
@@ -26,6 +27,8 @@ type vectorReport struct {
 	Method       string             `json:"method,omitempty"`
 	Layer        *int               `json:"layer,omitempty"`
 	Position     string             `json:"position,omitempty"`
+	Window       *extract.Window    `json:"window,omitempty"`
+	expression   string             // the window as expressions write it
 	MeanNorm     float64            `json:"mean_norm,omitempty"`
 	DataHash     string             `json:"data_hash,omitempty"`
 	Calibration  *calibrationReport `json:"calibration,omitempty"`
@@ -64,6 +67,9 @@ func vectorReportOf(v *steer.Vector) *vectorReport {
 		Method: v.Method, Position: v.Position, MeanNorm: v.MeanNorm, DataHash: v.DataHash}
 	if v.Method != "" && v.Format == steer.FormatTrimtab {
 		r.Layer = &v.Layer
+	}
+	if v.Window() != "" {
+		r.Window, r.expression = &extract.Window{From: v.From, To: v.To}, v.Window()
 	}
 	if v.Calibration != nil {
 		c := calibrationReport(*v.Calibration)
@@ -127,6 +133,9 @@ func (r *vectorReport) print(out io.Writer, path string) {
 	}
 	line("name", "%s", r.Name)
 	line("dose", "%v", r.Dose)
+	if r.Window != nil {
+		line("acts on", "rows %s, counted from the prompt's end", r.expression)
+	}
 	hint := r.ModelHint
 	if hint == r.Arch {
 		hint = ""

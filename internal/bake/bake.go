@@ -23,10 +23,17 @@ import (
 // vector.
 var ErrArchitecture = errors.New("the architecture has no bias that acts as a vector does")
 
+// ErrWindow is wrapped by the error for a vector that states a window, unless
+// [Options.EveryRow] is set.
+var ErrWindow = errors.New("a baked vector acts on every row, this one is for some only")
+
 // Options are the choices of [Write].
 type Options struct {
 	// Scale is the dose; 0 stands for the vector's own.
 	Scale float32
+	// EveryRow bakes a vector that states a window all the same: a bias acts
+	// on every row.
+	EveryRow bool
 	// Foreign goes on when the vector states that it was made on another model.
 	Foreign bool
 }
@@ -34,6 +41,7 @@ type Options struct {
 // Report says what [Write] did.
 type Report struct {
 	Arch   string
+	Window string // what the vector states and the copy does not keep to; empty when it states none
 	Scale  float32
 	Layers []int // blocks that got a bias, or had theirs changed
 	Summed []int // those of them that had a bias before
@@ -44,7 +52,8 @@ type Report struct {
 // a plan that adds the vector to every row; logits differ in their last bits,
 // since the sum is taken in another order.
 //
-// A projection depends on the row and cannot be baked. llama.cpp's own control
+// A projection depends on the row and cannot be baked. A window cannot be kept:
+// see [Options.EveryRow]. llama.cpp's own control
 // vectors never act on block 0, a bias does.
 func Write(ctx context.Context, out, model string, v *steer.Vector, o Options) (*Report, error) {
 	if err := differ(out, model); err != nil {
@@ -59,7 +68,7 @@ func Write(ctx context.Context, out, model string, v *steer.Vector, o Options) (
 	if o.Scale == 0 {
 		b.report.Scale = v.Dose
 	}
-	if err := b.check(o.Foreign); err != nil {
+	if err := b.check(o); err != nil {
 		return nil, fmt.Errorf("bake: %w", err)
 	}
 	w, err := b.writer(ctx)
@@ -93,7 +102,7 @@ type baker struct {
 }
 
 // check reports all reasons why the vector cannot be baked into the model.
-func (b *baker) check(foreign bool) error {
+func (b *baker) check(o Options) error {
 	if err := gguf.CheckModel(b.f); err != nil {
 		return err
 	}
@@ -103,6 +112,9 @@ func (b *baker) check(foreign bool) error {
 	if b.v.Op != steer.Add {
 		return fmt.Errorf("vector %q: glp.mode: %s depends on the row, only a constant can be a bias", b.v.Name, b.v.Op)
 	}
+	if b.report.Window = b.v.Window(); b.report.Window != "" && !o.EveryRow {
+		return fmt.Errorf("vector %q: %w: it was calibrated for rows %s from the prompt's end", b.v.Name, ErrWindow, b.report.Window)
+	}
 	if s := b.report.Scale; s-s != 0 || s == 0 {
 		return fmt.Errorf("scale is %v; give one that is not 0, since the vector states none", s)
 	}
@@ -111,7 +123,7 @@ func (b *baker) check(foreign bool) error {
 		return err
 	}
 	b.hash, b.report.Arch = facts.ModelHash, facts.Arch
-	if err := b.v.Check(facts); err != nil && !(foreign && errors.Is(err, steer.ErrWrongModel)) {
+	if err := b.v.Check(facts); err != nil && !(o.Foreign && errors.Is(err, steer.ErrWrongModel)) {
 		return err
 	}
 	if b.factor, err = residualFactor(b.f, facts); err != nil {

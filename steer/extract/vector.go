@@ -1,19 +1,19 @@
 package extract
 
 import (
-	"fmt"
-
 	"github.com/trimtab/trimtab/steer"
 )
 
-// Vector is the result as a steering vector, with its provenance. The dose is
-// the calibrated one; the window is not part of a vector: see [Result.Plan].
+// Vector is the result as a steering vector, with its provenance. Dose and
+// window are the calibrated ones, so that its interventions at that dose do what
+// [Result.Plan] does.
 func (r *Result) Vector(name string) *steer.Vector {
 	c := r.Chosen
 	return &steer.Vector{
 		Name: name, Op: steer.Add, Directions: map[int][]float32{c.Cell.Layer: r.Direction}, Dose: float32(c.Dose),
+		From: c.Window.From, To: c.Window.To,
 		ModelHash: r.model.Hash, Arch: r.model.Arch, TemplateHash: steer.HashTemplate(r.model.Template),
-		Method: string(r.Method), Layer: c.Cell.Layer, Position: fmt.Sprintf("%s; %s", c.Cell.Place, c.Window),
+		Method: string(r.Method), Layer: c.Cell.Layer, Position: c.Cell.Place.String(),
 		DataHash: r.DataHash, MeanNorm: r.MeanNorm,
 		Calibration: &steer.Calibration{Dose: c.Dose, KL: c.KL, Effect: c.Effect.Mean, Metric: "guarded margin gain, nats per answer",
 			Low: c.Effect.Mean - 1.96*c.Effect.Error, High: c.Effect.Mean + 1.96*c.Effect.Error, Pairs: c.Effect.N},
