@@ -131,7 +131,7 @@ func deniedSites(s *suite, seq engine.Sequence) {
 			if err := s.info.Caps.CanEdit(site, op); err != nil && layer >= 0 && layer < s.info.Layers {
 				s.refused("denied edit", err, engine.ErrUnsupported)
 				plan := s.plan(steer.Intervention{Site: site, Op: op, Vector: s.noise(s.info.Width, 1), Scale: 1,
-					Toward: s.noise(s.info.Width, 1), Map: s.lowRank(1)})
+					Toward: s.noise(s.info.Width, 1), Map: s.lowRank(1), Ascent: s.ascent(steer.Linear)})
 				s.refused("denied "+op.String()+" at "+site.String(), seq.Steer(plan), engine.ErrUnsupported)
 			}
 		}
@@ -152,4 +152,4 @@ func (s *suite) deniedGate(site steer.Site, seq engine.Sequence) {
 	}
 }
 
-var ops = []steer.Op{steer.Add, steer.Project, steer.Clamp, steer.Replace, steer.Affine, steer.Rotate}
+var ops = []steer.Op{steer.Add, steer.Project, steer.Clamp, steer.Replace, steer.Affine, steer.Rotate, steer.Ascend}

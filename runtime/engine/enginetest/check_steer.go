@@ -183,15 +183,17 @@ func checkExactZero(s *suite) {
 	}
 	never := int32(s.info.Vocab) // no token
 	plans := map[string]*steer.Plan{
-		"the empty plan":         s.plan(),
-		"scale 0 add":            zero(steer.Intervention{Scale: 0}),
-		"scale 0 add, norm kept": zero(steer.Intervention{Scale: 0, Renorm: true}),
-		"scale 0 project":        zero(steer.Intervention{Op: steer.Project}),
-		"scale 0 clamp":          zero(steer.Intervention{Op: steer.Clamp, Min: 3, Max: 4}),
-		"scale 0 replace":        zero(steer.Intervention{Op: steer.Replace, Value: 9, Renorm: true}),
-		"scale 0 affine":         zero(steer.Intervention{Op: steer.Affine, Map: s.lowRank(2)}),
-		"scale 0 rotate":         zero(steer.Intervention{Op: steer.Rotate, Renorm: true}),
-		"scale 0, open gate":     zero(steer.Intervention{Gate: &steer.Gate{Vector: w, Threshold: -1}}),
+		"the empty plan":          s.plan(),
+		"scale 0 add":             zero(steer.Intervention{Scale: 0}),
+		"scale 0 add, norm kept":  zero(steer.Intervention{Scale: 0, Renorm: true}),
+		"scale 0 project":         zero(steer.Intervention{Op: steer.Project}),
+		"scale 0 clamp":           zero(steer.Intervention{Op: steer.Clamp, Min: 3, Max: 4}),
+		"scale 0 replace":         zero(steer.Intervention{Op: steer.Replace, Value: 9, Renorm: true}),
+		"scale 0 affine":          zero(steer.Intervention{Op: steer.Affine, Map: s.lowRank(2)}),
+		"scale 0 rotate":          zero(steer.Intervention{Op: steer.Rotate, Renorm: true}),
+		"scale 0 ascend":          zero(steer.Intervention{Op: steer.Ascend, Ascent: s.ascent(steer.MLP), Renorm: true}),
+		"an ascent that is there": zero(steer.Intervention{Op: steer.Ascend, Scale: 1, Ascent: s.overThreshold(), Renorm: true}),
+		"scale 0, open gate":      zero(steer.Intervention{Gate: &steer.Gate{Vector: w, Threshold: -1}}),
 		"a ramp not begun": zero(steer.Intervention{Scale: 1, When: steer.When{To: ptr(1)},
 			Schedule: steer.Schedule{Kind: steer.Ramp, End: 1, Over: 4}}),
 		"a closed cosine gate": zero(steer.Intervention{Scale: 1, Gate: &steer.Gate{Vector: w, Threshold: 0.9999999}}),
@@ -306,8 +308,9 @@ func checkBadPlans(s *suite) {
 		"a vector too narrow":   {Vector: s.noise(s.info.Width-1, 1), Scale: 1},
 		"a map too wide": {Op: steer.Affine, Scale: 1,
 			Map: &steer.LowRank{Rank: 1, Down: s.noise(s.info.Width+1, 1), Up: s.noise(s.info.Width+1, 1)}},
-		"a plane too wide": {Op: steer.Rotate, Scale: 1, Vector: s.noise(s.info.Width+1, 1), Toward: s.noise(s.info.Width+1, 1)},
-		"a gate too wide":  {Vector: s.direction(1), Scale: 1, Gate: &steer.Gate{Vector: s.noise(s.info.Width+1, 1)}},
+		"a plane too wide":          {Op: steer.Rotate, Scale: 1, Vector: s.noise(s.info.Width+1, 1), Toward: s.noise(s.info.Width+1, 1)},
+		"a value function too wide": {Op: steer.Ascend, Scale: 1, Ascent: s.ascentOf(steer.MLP, s.info.Width+1)},
+		"a gate too wide":           {Vector: s.direction(1), Scale: 1, Gate: &steer.Gate{Vector: s.noise(s.info.Width+1, 1)}},
 	} {
 		s.refused("steer with "+name, seq.Steer(s.plan(bad)), nil)
 		s.refused("steer with a good edit and "+name, seq.Steer(s.plan(fits, bad)), nil)

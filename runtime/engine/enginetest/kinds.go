@@ -82,6 +82,13 @@ var editKinds = []editKind{
 	{"add behind a gate at the same block", func(s *suite, size float64) steer.Intervention {
 		return steer.Intervention{Vector: s.direction(size), Scale: -1, Gate: &steer.Gate{Vector: s.direction(2), Site: here}}
 	}},
+	// The vector is for mutants that take these for something else.
+	{"ascend a network", func(s *suite, size float64) steer.Intervention {
+		return steer.Intervention{Op: steer.Ascend, Vector: s.direction(size), Scale: 1, Ascent: s.ascent(steer.MLP)}
+	}},
+	{"ascend facets and keep the norm", func(s *suite, size float64) steer.Intervention {
+		return steer.Intervention{Op: steer.Ascend, Vector: s.direction(size), Scale: 0.7, Renorm: true, Ascent: s.ascent(steer.Facets)}
+	}},
 }
 
 // here stands for the edit's own site in the gate of an editKind.
@@ -102,6 +109,9 @@ func (s *suite) makePlan(sc *scene, seq, layer int, kind editKind, base outcome)
 		iv.When.Tokens[0] = int32(sc.tokens[seq][s.rng.IntN(sc.rows())])
 	}
 	if s.info.Caps.CanEdit(iv.Site, iv.Op) != nil || iv.Gate != nil && !s.aim(&iv, base) {
+		return nil
+	}
+	if iv.Op == steer.Ascend && !s.aimAscent(&iv, base) {
 		return nil
 	}
 	return s.plan(iv)
@@ -130,15 +140,21 @@ func (s *suite) aim(iv *steer.Intervention, base outcome) bool {
 	for r := range len(base.acts[g.Site]) / s.info.Width {
 		values = append(values, g.Value(s.baseRow(g.Site, r, base)))
 	}
+	g.Threshold = split(values)
+	return true
+}
+
+// split is a threshold that about half of the values are under, in the widest
+// gap of their middle third.
+func split(values []float64) float32 {
 	slices.Sort(values)
-	best := len(values) / 3 // the widest gap in the middle third
+	best := len(values) / 3
 	for i := best + 1; i+1 < len(values) && i <= 2*len(values)/3; i++ {
 		if values[i+1]-values[i] > values[best+1]-values[best] {
 			best = i
 		}
 	}
-	g.Threshold = float32((values[best] + values[best+1]) / 2)
-	return true
+	return float32((values[best] + values[best+1]) / 2)
 }
 
 // size is the mean length of the rows at a layer, 1 where they are not shown.

@@ -139,6 +139,17 @@ func rewriteGates(edit func(*steer.Intervention, *steer.Gate)) func(*mutantSeque
 	})
 }
 
+// rewriteAscents edits a copy of every ascent.
+func rewriteAscents(edit func(*steer.Ascent)) func(*mutantSequence, *steer.Plan) error {
+	return rewrite(func(iv *steer.Intervention) {
+		if iv.Ascent != nil {
+			a := *iv.Ascent
+			iv.Ascent = &a
+			edit(&a)
+		}
+	})
+}
+
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

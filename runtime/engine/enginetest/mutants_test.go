@@ -95,6 +95,18 @@ var mutants = []struct {
 			}
 		})
 	}},
+	{"climbs from every row", "edits", func(m *mutant) {
+		m.steer = rewriteAscents(func(a *steer.Ascent) { a.Always = true })
+	}},
+	{"climbs where it need not", "exact zero", func(m *mutant) {
+		m.steer = rewriteAscents(func(a *steer.Ascent) { a.Threshold = 1e9 })
+	}},
+	{"never climbs", "edits", func(m *mutant) {
+		m.steer = rewriteAscents(func(a *steer.Ascent) { a.Threshold = -1e9 })
+	}},
+	{"climbs too far", "edits", func(m *mutant) {
+		m.steer = rewriteAscents(func(a *steer.Ascent) { a.Radius *= 1.1; a.Margin *= 1.1 })
+	}},
 	{"ignores schedules", "edits of generated rows", func(m *mutant) {
 		m.steer = rewrite(func(iv *steer.Intervention) { iv.Schedule = steer.Schedule{} })
 	}},

@@ -31,7 +31,7 @@ func (s *suite) baseRow(site steer.Site, r int, base outcome) []float32 {
 func (s *suite) acts(sc *scene, seq int, plan *steer.Plan, r int, base outcome) (acts, moves bool) {
 	for i := range plan.Len() {
 		iv := plan.At(i)
-		if s.dose(iv, sc.row(seq, r), r, base) == 0 {
+		if s.dose(iv, sc.row(seq, r), r, base) == 0 || s.atEase(iv, r, base) {
 			continue
 		}
 		acts = true
@@ -52,7 +52,7 @@ func (s *suite) reach(sc *scene, seq int, plan *steer.Plan, base outcome) (lowes
 	lowest, first = s.info.Layers, sc.rows()
 	for r := range sc.rows() {
 		for i := range plan.Len() {
-			if iv := plan.At(i); s.dose(iv, sc.row(seq, r), r, base) != 0 {
+			if iv := plan.At(i); s.dose(iv, sc.row(seq, r), r, base) != 0 && !s.atEase(iv, r, base) {
 				lowest, first = min(lowest, iv.Site.Layer), min(first, r)
 			}
 		}
@@ -77,7 +77,11 @@ func (s *suite) applied(plan *steer.Plan, site steer.Site, at steer.Row, r int, 
 			open.Gate = nil
 		}
 		if dose := s.dose(&open, at, r, base); dose != 0 {
+			before := slices.Clone(want)
 			open.ApplyDose(want, dose)
+			if iv.Op == steer.Ascend && slices.Equal(before, want) {
+				continue // it stands back where V is high
+			}
 			group = max(group, iv.Group)
 			edited = true
 		}
