@@ -28,7 +28,7 @@ type Lines struct {
 	Series      []Series
 	Level       *float64 // a dashed horizontal line, such as a limit
 	LevelName   string
-	FromZero    bool // the vertical axis starts at 0
+	FromZero    bool // 0 is on the vertical axis
 }
 
 func (l Lines) plot() (*plot.Plot, error) {
@@ -51,7 +51,7 @@ func (l Lines) plot() (*plot.Plot, error) {
 		addLevel(p, *l.Level, l.LevelName)
 	}
 	if l.FromZero {
-		p.Y.Min = 0
+		p.Y.Min = math.Min(p.Y.Min, 0)
 	}
 	widen(&p.Y)
 	widen(&p.X)
