@@ -31,7 +31,7 @@ var table = []row{
 	{"steer/...", []string{"steer", "decode", "runtime/engine", leaves}},
 	{"monitors", []string{"decode", "steer", leaves}},
 	{"monitors/conformal/...", []string{"monitors", "internal/vec"}},
-	{"monitors/...", []string{"monitors", "decode", "steer", "runtime/engine", leaves}},
+	{"monitors/...", []string{"monitors", "monitors/conformal", "decode", "steer", "runtime/engine", leaves}},
 	{"runtime/engine", []string{"decode", "steer", leaves}},
 	{"runtime/engine/chat/...", []string{"decode", "runtime/engine", "runtime/engine/chat/...", leaves}},
 	{"runtime/engine/...", []string{"decode", "steer", "runtime/engine", leaves}},
