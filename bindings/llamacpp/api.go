@@ -30,6 +30,7 @@ type api struct {
 	bufferIsHost, tensorGet, tensorSet                      uintptr
 	ggmlInit, ggmlFree, newTensor2D, setName                uintptr
 	setLayerInp, getLayerInp, getTokEmbd                    uintptr // staging API: may be 0
+	poolParamsInit, attachThreadpool, regProcAddress        uintptr // threads that stay: may be 0
 	strlen                                                  uintptr
 }
 
@@ -74,6 +75,9 @@ func (a *api) symbols() (required, optional map[string]*uintptr) {
 			"_Z30llama_set_embeddings_layer_inpP13llama_contextjb": &a.setLayerInp,
 			"_Z30llama_get_embeddings_layer_inpP13llama_contextj":  &a.getLayerInp,
 			"_Z24llama_model_get_tok_embdPK11llama_modelPf":        &a.getTokEmbd,
+
+			"ggml_threadpool_params_init": &a.poolParamsInit, "llama_attach_threadpool": &a.attachThreadpool,
+			"ggml_backend_reg_get_proc_address": &a.regProcAddress,
 		}
 }
 

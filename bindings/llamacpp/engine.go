@@ -36,6 +36,7 @@ type Engine struct {
 	frame  frame
 	rows   rowBuffer
 	hook   hook
+	pool   pool
 	native nativeVector
 	inputs []bool // blocks whose input llama.cpp was told to keep
 }
@@ -206,7 +207,11 @@ func (e *Engine) Close() error {
 	}
 	e.tokenizer.close()
 	call(e.lib.free, e.ctx)
+	e.pool.close()
 	call(e.lib.modelFree, e.model)
+	e.lib.mu.Lock()
+	e.lib.leaveSlot(e.hook.slot)
+	e.lib.mu.Unlock()
 	runtime.KeepAlive(e) // C held the address of the hook's gate until here
 	return nil
 }

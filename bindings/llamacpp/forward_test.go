@@ -3,6 +3,7 @@ package llamacpp
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"runtime"
 	"strconv"
@@ -25,17 +26,30 @@ func sequence(t testing.TB, e *Engine) engine.Sequence {
 	return s
 }
 
-// TestForwardDoesNotAllocate: a decode step, plain or captured through the
-// layer-input path, costs the Go heap nothing.
+// TestForwardDoesNotAllocate: a decode step, plain, captured on either path, or
+// with every block hooked, costs the Go heap nothing.
 func TestForwardDoesNotAllocate(t *testing.T) {
 	if raceOn {
 		t.Log("not counted under the race detector")
 		return
 	}
 	e := open(t, "tiny", gguf.F32, Options{Threads: 1})
-	for name, capture := range map[string][]steer.Site{"plain": nil, "captured": {{Layer: 1}}} {
+	last := steer.Site{Layer: e.info.Layers - 1} // shown by the hook only
+	for _, c := range []struct {
+		name    string
+		capture []steer.Site
+		plan    *steer.Plan
+	}{
+		{"plain", nil, nil},
+		{"captured", []steer.Site{{Layer: 1}}, nil},
+		{"captured by the hook", []steer.Site{last}, nil},
+		{"every block hooked", []steer.Site{last}, everyBlock(t, e)},
+	} {
 		ctx, s := context.Background(), sequence(t, e)
-		feeds := []engine.Feed{{Seq: s, Tokens: []decode.Token{65}, Capture: capture}}
+		if err := s.Steer(c.plan); err != nil {
+			t.Fatal(err)
+		}
+		feeds := []engine.Feed{{Seq: s, Tokens: []decode.Token{65}, Capture: c.capture}}
 		buf := make([]byte, 0, 256)
 		step := func() {
 			if err := e.Forward(ctx, feeds); err != nil {
@@ -46,9 +60,40 @@ func TestForwardDoesNotAllocate(t *testing.T) {
 		}
 		step()
 		if n := testing.AllocsPerRun(200, step); n > 0 {
-			t.Errorf("%s: %v allocations per token, want 0", name, n)
+			t.Errorf("%s: %v allocations per token, want 0", c.name, n)
 		}
 		s.Close()
+	}
+}
+
+// everyBlock rotates every row a little after every block, behind gates.
+func everyBlock(t testing.TB, e *Engine) *steer.Plan {
+	r := rand.New(rand.NewPCG(3, 3))
+	var list []steer.Intervention
+	for layer := range e.info.Layers {
+		v := randomVector(r, e.info.Width)
+		list = append(list, steer.Intervention{Site: steer.Site{Layer: layer}, Op: steer.Rotate, Vector: v, Toward: randomVector(r, e.info.Width),
+			Scale: 0.1, Renorm: true, Gate: &steer.Gate{Vector: v, Threshold: -0.99}})
+	}
+	return mustPlan(t, list...)
+}
+
+// TestSlotsAreReused: engines that were closed leave their callback to the next.
+func TestSlotsAreReused(t *testing.T) {
+	l := library(t)
+	path := modelFileFor(t, "tiny", gguf.F32)
+	before := len(l.slots)
+	for range 8 {
+		e, err := l.Open(path, Options{Threads: 2, Context: 64})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(l.slots); n > before+1 {
+		t.Errorf("%d callbacks for 8 engines one after the other", n-before)
 	}
 }
 

@@ -10,15 +10,19 @@ const maxLayers = 1024
 //
 //	ask:  is the gate active, is the node named "l_out-<layer>", and is that
 //	      layer's bit set? Only then shall llama.cpp stop there.
-//	done: jump to the Go callback, which reads or edits the node's data.
+//	done: store the node, call the Go callback, which reads or edits the node's
+//	      data, and return what it left in goOn.
 //
 // With an inactive gate the hook costs nothing that can be measured. C code
 // holds the gate's address, so its layout is fixed (the assembly knows the
-// offsets 0, 8 and 16) and it must stay reachable while the context lives.
+// offsets 0, 8, 16, 144 and 152) and it must stay reachable while the context
+// lives.
 type gate struct {
 	active   uint64
-	callback uintptr
+	callback uintptr // C-callable, without arguments or a result: see slot
 	layers   [maxLayers / 64]uint64
+	node     uintptr // the tensor that is shown
+	goOn     uint64  // 0 stops the computation
 }
 
 func (g *gate) clear() {

@@ -43,8 +43,15 @@ no:
 	MOVD  $0, R0
 	RET
 run:
-	MOVD  8(R2), R9
-	JMP   (R9)
+	MOVD R0, 144(R2)
+	SUB  $16, RSP
+	STP  (R2, R30), (RSP)
+	MOVD 8(R2), R9
+	CALL (R9)
+	LDP  (RSP), (R2, R30)
+	ADD  $16, RSP
+	MOVBU 152(R2), R0
+	RET
 
 DATA ·evalGateAddr(SB)/8, $·evalGate(SB)
 GLOBL ·evalGateAddr(SB), RODATA|NOPTR, $8

@@ -46,8 +46,13 @@ no:
 	XORL AX, AX
 	RET
 run:
+	MOVQ DI, 144(DX)
+	PUSHQ DX // kept over the call, and aligns the stack
 	MOVQ 8(DX), AX
-	JMP  AX
+	CALL AX
+	POPQ DX
+	MOVBLZX 152(DX), AX
+	RET
 
 DATA ·evalGateAddr(SB)/8, $·evalGate(SB)
 GLOBL ·evalGateAddr(SB), RODATA|NOPTR, $8

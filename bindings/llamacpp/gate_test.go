@@ -4,8 +4,6 @@ import (
 	"math/rand/v2"
 	"testing"
 	"unsafe"
-
-	"github.com/ebitengine/purego"
 )
 
 // fakeTensor is as much of struct ggml_tensor as the gate reads.
@@ -30,9 +28,10 @@ func TestGateAgreesWithGo(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	calls := 0
-	callback := purego.NewCallback(func(_ uintptr, _ bool, _ uintptr) bool { calls++; return true })
+	g := new(gate)
+	callback := newPlainCallback(func() { calls++; g.goOn = uint64(calls % 2) })
 	for range 200 {
-		g := &gate{active: uint64(r.IntN(2)), callback: callback}
+		g = &gate{active: uint64(r.IntN(2)), callback: callback}
 		for i := range g.layers {
 			g.layers[i] = r.Uint64()
 		}
@@ -49,9 +48,13 @@ func TestGateAgreesWithGo(t *testing.T) {
 	if calls != 0 {
 		t.Fatalf("asking entered Go %d times", calls)
 	}
-	g := &gate{active: 1, callback: callback}
-	if !callBool(evalGateAddr, uintptr(unsafe.Pointer(named("l_out-3"))), 0, uintptr(unsafe.Pointer(g))) || calls != 1 {
-		t.Fatalf("showing data entered Go %d times, want once", calls)
+	g = &gate{active: 1, callback: callback}
+	node := named("l_out-3")
+	for want := 1; want <= 4; want++ {
+		goOn := callBool(evalGateAddr, uintptr(unsafe.Pointer(node)), 0, uintptr(unsafe.Pointer(g)))
+		if calls != want || goOn != (want%2 == 1) || g.node != uintptr(unsafe.Pointer(node)) {
+			t.Fatalf("showing data %d times entered Go %d times with node %#x and said %v", want, calls, g.node, goOn)
+		}
 	}
 }
 

@@ -44,8 +44,15 @@ no:
 	XORL AX, AX
 	RET
 run:
+	MOVQ CX, 144(R8)
+	SUBQ $40, SP // 32 bytes that the callee may use, and alignment
+	MOVQ R8, 32(SP)
 	MOVQ 8(R8), AX
-	JMP  AX
+	CALL AX
+	MOVQ 32(SP), R8
+	ADDQ $40, SP
+	MOVBLZX 152(R8), AX
+	RET
 
 DATA ·evalGateAddr(SB)/8, $·evalGate(SB)
 GLOBL ·evalGateAddr(SB), RODATA|NOPTR, $8

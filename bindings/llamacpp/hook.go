@@ -11,6 +11,7 @@ import (
 // is the evaluation callback's user data, so the gate must be its first field.
 type hook struct {
 	gate    gate
+	slot    *slot // nil where there is no assembly
 	engine  *Engine
 	ubatch  int
 	passes  []int32   // per block: how many micro-batches of this call it has put out
@@ -23,17 +24,21 @@ type hook struct {
 	verdicts []steer.Verdicts
 }
 
+// init needs the library's mutex.
 func (h *hook) init(e *Engine) {
 	h.engine = e
-	h.gate.callback = e.lib.evalCallback
 	h.passes = make([]int32, e.info.Layers)
+	if evalGateAddr != 0 {
+		h.slot = e.lib.takeSlot(h)
+		h.gate.callback = h.slot.addr
+	}
 }
 
 // entry is the callback and user data for llama.cpp.
 func (h *hook) entry() (fn, data uintptr) {
 	fn = evalGateAddr
 	if fn == 0 {
-		fn = h.gate.callback
+		fn = h.engine.lib.evalCallback
 	}
 	return fn, uintptr(unsafe.Pointer(h))
 }
@@ -86,7 +91,7 @@ func (h *hook) end() error {
 	return h.err
 }
 
-// onEval is the evaluation callback for the whole process: ask says whether
+// onEval is the evaluation callback where there is no assembly: ask says whether
 // llama.cpp wants to know if it should stop at the node, or shows its data.
 // Returning false to the latter stops the computation.
 func onEval(tensor uintptr, ask bool, data uintptr) (ok bool) {
@@ -95,6 +100,14 @@ func onEval(tensor uintptr, ask bool, data uintptr) (ok bool) {
 		layer, ok := blockOutput(tensor)
 		return ok && h.gate.active != 0 && h.gate.watches(layer)
 	}
+	return h.show(tensor)
+}
+
+// shown is what the gate calls with a node that it was asked to stop at.
+func (h *hook) shown() { h.gate.goOn = uint64(word(h.show(h.gate.node))) }
+
+// show handles a node and reports whether the computation shall go on.
+func (h *hook) show(tensor uintptr) (ok bool) {
 	defer func() {
 		if p := recover(); p != nil { // a panic must not unwind through C
 			h.err, ok = fmt.Errorf("residual hook: panic: %v", p), false

@@ -36,7 +36,8 @@ type Library struct {
 	progress        uintptr  // purego callback for load progress, made once
 	loads           sync.Map // progress handles: uintptr -> func(float32) bool
 	nextLoad        uintptr
-	mu              sync.Mutex // guards nextLoad and model loading
+	slots           []*slot
+	mu              sync.Mutex // guards nextLoad, slots and model loading
 }
 
 // The process can hold one llama.cpp: a second copy would bind to the symbols

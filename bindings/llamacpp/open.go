@@ -160,6 +160,7 @@ func (l *Library) newEngine(model uintptr, meta modelFile, o Options) (*Engine, 
 	}
 	e.hook.init(e)
 	if err := e.newContext(o); err != nil {
+		l.leaveSlot(e.hook.slot)
 		return nil, err
 	}
 	e.tokenizer = newTokenizer(l, e.vocab, e.info.Vocab)
@@ -193,6 +194,7 @@ func (e *Engine) newContext(o Options) error {
 	if e.ctx == 0 {
 		return fmt.Errorf("make a context of %d cells: %s", o.Cells, orUnknown(l.log.take()))
 	}
+	e.attachPool(o.Threads)
 	e.memory = call(l.getMemory, e.ctx)
 	e.info.Cells = int(uint32(call(l.nCtx, e.ctx)))
 	e.info.Context = min(o.Context, e.info.Cells)
