@@ -32,7 +32,7 @@ func TestContrast(t *testing.T) {
 	cfg := obedient()
 	cfg.Cells, cfg.Context = 400, 400 // room for about three texts at once
 	e := newFake(t, cfg)
-	prompts := everyday()
+	prompts := Everyday()
 	pairs, err := Contrast(context.Background(), e, chatML, prompts, Trait{Instruction: "obey."})
 	if err != nil {
 		t.Fatal(err)

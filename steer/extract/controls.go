@@ -122,8 +122,8 @@ func (f *fitter) random(norm float64, width int) []float32 {
 	return out
 }
 
-// everyday are the neutral prompts for those who give none.
-func everyday() (out [][]engine.Message) {
+// Everyday are the neutral prompts of [Fit] for those who give none.
+func Everyday() (out [][]engine.Message) {
 	for _, q := range []string{
 		"Hello!", "What is the capital of France?", "How do I boil an egg?", "Name three colours.",
 		"What is the weather like in autumn?", "Write one sentence about a river.", "Thank you very much.",

@@ -136,7 +136,7 @@ func (f *fitter) fill(info *engine.Info) {
 		o.MaxKL = DefaultMaxKL
 	}
 	if len(o.Neutral) == 0 {
-		o.Neutral = everyday()
+		o.Neutral = Everyday()
 	}
 }
 

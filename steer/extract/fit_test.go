@@ -217,7 +217,7 @@ func TestFitFindsThePlant(t *testing.T) {
 	p.direction['?'%64] = -2 * up(t, f, '?')
 	pairs := somePairs(120, 4)
 	o := Options{Layers: []int{1, 2}, Places: []Place{{AnswerEnd, 12}, {AnswerMean, 0}}, Doses: []float64{0.1, 0.4, 0.8},
-		Windows: []Window{Rows(-1, 4), Rows(-1, 0)}, Neutral: everyday()[:4], MaxKL: 5, Seed: 5, Cue: "be quick."}
+		Windows: []Window{Rows(-1, 4), Rows(-1, 0)}, Neutral: Everyday()[:4], MaxKL: 5, Seed: 5, Cue: "be quick."}
 	for _, o.Method = range []Method{Mean, PCA, Probe} {
 		r, err := Fit(context.Background(), p, chatML, pairs, o)
 		if err != nil {
