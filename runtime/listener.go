@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/trimtab/trimtab/decode"
@@ -17,6 +18,34 @@ type Listener struct {
 	Start func(ctx context.Context, b *Begin) error  // before anything is fed
 	Step  func(ctx context.Context, e *Event) error  // after each decision was applied
 	End   func(ctx context.Context, r *Result) error // once, whatever the reason
+}
+
+// Listeners tells several, in order. The first error counts; those behind it
+// are not told.
+func Listeners(list ...Listener) Listener {
+	list = slices.Clone(list)
+	return Listener{
+		Start: func(ctx context.Context, b *Begin) error {
+			return tell(ctx, list, b, func(l *Listener) func(context.Context, *Begin) error { return l.Start })
+		},
+		Step: func(ctx context.Context, e *Event) error {
+			return tell(ctx, list, e, func(l *Listener) func(context.Context, *Event) error { return l.Step })
+		},
+		End: func(ctx context.Context, r *Result) error {
+			return tell(ctx, list, r, func(l *Listener) func(context.Context, *Result) error { return l.End })
+		},
+	}
+}
+
+func tell[T any](ctx context.Context, list []Listener, v T, hook func(*Listener) func(context.Context, T) error) error {
+	for i := range list {
+		if f := hook(&list[i]); f != nil {
+			if err := f(ctx, v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Begin is what a session starts from.
