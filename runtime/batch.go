@@ -1,7 +1,7 @@
 package runtime
 
 // build chooses what the next Forward computes: first one row of every running
-// text, then chunks of prompts in equal shares. Every round begins with the
+// text and of its shadow, then chunks of prompts in equal shares. Every round begins with the
 // next session, so that a short batch passes nobody over for long.
 func (d *driver) build() {
 	d.batch, d.feeds = d.batch[:0], d.feeds[:0]
@@ -13,18 +13,19 @@ func (d *driver) build() {
 	room, texts, prompts := d.opt.BatchRows, 0, 0
 	for i := range n {
 		st := d.turn(i)
-		st.share = 0
+		st.share, st.last = 0, false
 		if st.session.done || st.pause(d.opt.StreamBytes) {
 			continue
 		}
-		switch rows := len(st.session.pending()); {
-		case rows == 1 && room > 0:
-			st.share = 1
-			texts++
-			room--
-		case rows > 1:
+		rows, text := st.session.demand()
+		if !text {
 			st.share = -1 // a prompt, see below
 			prompts++
+			continue
+		}
+		if st.last, st.share = true, min(rows, room); st.share > 0 {
+			texts++
+			room -= st.share
 		}
 	}
 	if texts > 0 {
@@ -51,7 +52,7 @@ func (d *driver) split(room, prompts int) {
 	for round := range 2 {
 		for i := range d.running {
 			st := d.turn(i)
-			if st.share == 0 || st.share == 1 && len(st.session.pending()) == 1 {
+			if st.share == 0 || st.last {
 				continue
 			}
 			had := max(st.share, 0)
@@ -59,7 +60,8 @@ func (d *driver) split(room, prompts int) {
 			if round == 0 {
 				most = min(room, each)
 			}
-			st.share = min(st.session.chunk(), most)
+			rows, _ := st.session.demand()
+			st.share = min(rows, most)
 			room -= st.share - had
 			if st.share == 0 {
 				st.share = -1
@@ -82,6 +84,6 @@ func (d *driver) collectFeeds() {
 			continue
 		}
 		d.batch = append(d.batch, st)
-		d.feeds = append(d.feeds, st.session.feed(st.share))
+		d.feeds = st.session.appendFeeds(d.feeds, st.share)
 	}
 }

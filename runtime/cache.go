@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
@@ -18,15 +19,20 @@ const blockTokens = 32
 // cacheKey says under which plan rows were made.
 type cacheKey struct {
 	plan uint64
+	// bare: rows before this one were made under no plan, whatever plan says.
+	bare int
 	// answer: rows of an answer are what the same tokens in a prompt would be.
 	answer bool
 }
+
+// unsteered is the key of rows made under no plan.
+var unsteered = cacheKey{bare: math.MaxInt, answer: true}
 
 // keyOf is the key of rows made under a plan. Rows of a prompt agree when the
 // plans do the same to prompts. A plan that counts rows from the prompt's end
 // does something else to every length, so that the length is part of its key.
 func keyOf(p *steer.Plan, promptLen int) cacheKey {
-	k := cacheKey{plan: p.PromptFingerprint(), answer: true}
+	k := cacheKey{plan: p.PromptFingerprint(), bare: math.MaxInt, answer: true}
 	counts := false
 	for i := range p.Len() {
 		iv := p.At(i)
@@ -37,18 +43,36 @@ func keyOf(p *steer.Plan, promptLen int) cacheKey {
 		k.answer = k.answer && !iv.Positional()
 		counts = counts || w.From != nil && *w.From < 0 || w.To != nil && *w.To < 0
 	}
-	if counts && k.plan != 0 {
+	if k.plan == 0 {
+		return k
+	}
+	if k.bare = untouched(p, promptLen); counts {
 		k.plan = hashBlock(k.plan, uint64(promptLen), nil)
 	}
 	return k
 }
 
+// from is the key of rows of which the first so many were made under no plan.
+func (k cacheKey) from(row int) cacheKey {
+	k.bare = max(k.bare, row)
+	return k
+}
+
+// serves reports how many of n equal rows under k are what they would be under
+// another key.
+func (k cacheKey) serves(want cacheKey, n int) int {
+	if k.plan == want.plan && k.bare == want.bare {
+		return n
+	}
+	return min(n, k.bare, want.bare)
+}
+
 // hashBlocks hashes every whole block of tokens, each with all before it.
-func hashBlocks(key uint64, tokens []decode.Token) []uint64 {
+func hashBlocks(tokens []decode.Token) []uint64 {
 	sums := make([]uint64, 0, len(tokens)/blockTokens)
 	before := uint64(0)
 	for len(tokens) >= blockTokens {
-		before = hashBlock(key, before, tokens[:blockTokens])
+		before = hashBlock(0, before, tokens[:blockTokens])
 		sums = append(sums, before)
 		tokens = tokens[blockTokens:]
 	}
@@ -68,12 +92,12 @@ func hashBlock(key, before uint64, tokens []decode.Token) uint64 {
 // entry is a finished sequence that is kept for its rows.
 type entry struct {
 	seq    engine.Sequence
-	key    uint64
+	key    cacheKey
 	tokens []decode.Token // what the first rows were made from
 	blocks []uint64
 }
 
-// agree is how many leading rows of the entry serve the prompt. Equal hashes
+// agree is how many leading tokens are the same. Equal hashes
 // only say where to look: the tokens themselves decide, so that no collision
 // can show one user another's text.
 func agree(aBlocks []uint64, a []decode.Token, bBlocks []uint64, b []decode.Token) int {
@@ -101,12 +125,10 @@ type prefixCache struct {
 }
 
 // best is the entry with the longest agreement.
-func (c *prefixCache) best(key uint64, blocks []uint64, prompt []decode.Token) (e *entry, n int) {
+func (c *prefixCache) best(w *want) (e *entry, n int) {
 	for _, other := range c.entries {
-		if other.key != key {
-			continue
-		}
-		if m := agree(other.blocks, other.tokens, blocks, prompt); m >= n && m > 0 {
+		m := other.key.serves(w.key, agree(other.blocks, other.tokens, w.blocks, w.prompt))
+		if m >= n && m > 0 {
 			e, n = other, m
 		}
 	}
@@ -130,10 +152,10 @@ func (c *prefixCache) remove(e *entry) engine.Sequence {
 // add keeps e, and drops what e makes superfluous or e itself.
 func (c *prefixCache) add(e *entry) (drop []engine.Sequence) {
 	for _, other := range slices.Clone(c.entries) {
-		if other.key != e.key {
+		n := agree(other.blocks, other.tokens, e.blocks, e.tokens)
+		if other.key.serves(e.key, n) < n {
 			continue
 		}
-		n := agree(other.blocks, other.tokens, e.blocks, e.tokens)
 		if n == len(e.tokens) {
 			c.touch(other)
 			return append(drop, e.seq)

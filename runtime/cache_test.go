@@ -180,7 +180,7 @@ func TestGuidedRowsAreNotKept(t *testing.T) {
 // TestCollision: equal hashes alone never show one text to another.
 func TestCollision(t *testing.T) {
 	a, b := slices.Repeat(prompt, 4), slices.Repeat(enginetest.Tokens("something else here"), 4)
-	blocks := hashBlocks(0, a)
+	blocks := hashBlocks(a)
 	if n := agree(blocks, a, blocks, b); n != 0 {
 		t.Errorf("%d rows agree", n)
 	}

@@ -37,8 +37,15 @@ type Config struct {
 	Engine engine.Engine
 	// Prompt is fed before anything is generated; at least one token.
 	Prompt []decode.Token
-	// Plan steers the model from the first row on. Nil for none.
+	// Plan steers the model. Nil for none.
 	Plan *steer.Plan
+	// PlanFrom is the row of the prompt at which steering begins: those before
+	// it are made under no plan, and are shared with prompts that have none. It
+	// keeps the steering of earlier turns of a conversation out of this one.
+	PlanFrom int
+	// Shadow measures, and may bound, how far steering moves the model. Nil
+	// for neither.
+	Shadow *Shadow
 
 	// Processor edits a copy of the logits before sampling, usually a
 	// decode.Chain. It accepts visible generated tokens only. Nil for none.
@@ -91,6 +98,8 @@ type Config struct {
 	Listener Listener
 	// Now is the clock of the timings. Nil for time.Now.
 	Now func() time.Time
+
+	warm bool // nothing is generated: see [Scheduler.Warm]
 }
 
 // Validate reports every fault of the Config at once, against the Engine's
@@ -119,9 +128,10 @@ func (c *Config) filled() Config {
 	f.MaxRewinds = budget(f.MaxRewinds, DefaultMaxRewinds)
 	f.MaxDiscarded = budget(f.MaxDiscarded, DefaultMaxDiscarded)
 	f.MaxGuide = min(budget(f.MaxGuide, DefaultMaxGuide), MaxHidden)
+	f.Shadow = f.Shadow.filled()
 	if f.Engine != nil {
 		info := f.Engine.Info()
-		room := min(info.Context, info.Cells) - len(f.Prompt) - f.MaxGuide
+		room := f.room(info)
 		if f.MaxTokens == 0 || f.ClampMaxTokens && f.MaxTokens > room {
 			f.MaxTokens = room
 		}
@@ -136,8 +146,29 @@ func budget(n, otherwise int) int {
 	return max(n, 0)
 }
 
-// reserve is the most rows that the sequence of a filled Config can have.
-func (c *Config) reserve() int { return len(c.Prompt) + c.MaxTokens + c.MaxGuide }
+// room is how many visible tokens fit behind the prompt.
+func (c *Config) room(info *engine.Info) int {
+	room := min(info.Context, info.Cells) - len(c.Prompt) - c.MaxGuide
+	if c.Shadow == nil {
+		return room
+	}
+	none := *c
+	none.MaxTokens = 0
+	return min(room, (info.Cells-none.reserve(info))/2)
+}
+
+// reserve is the most rows that the sequences of a filled Config can have.
+func (c *Config) reserve(info *engine.Info) int {
+	return len(c.Prompt) + c.MaxTokens + c.MaxGuide + c.shadowRows(info)
+}
+
+// sequences is how many the session may have open.
+func (c *Config) sequences() int {
+	if c.Shadow != nil {
+		return 2
+	}
+	return 1
+}
 
 // faults checks a filled Config.
 func (c *Config) faults(info *engine.Info) error {
@@ -149,6 +180,9 @@ func (c *Config) faults(info *engine.Info) error {
 	}
 	add(c.checkPrompt(info))
 	add(c.checkPlan(info))
+	for _, err := range c.checkShadow(info) {
+		add(err)
+	}
 	for _, err := range c.checkText(info) {
 		add(err)
 	}

@@ -15,6 +15,7 @@ type driver struct {
 	cache   prefixCache
 	crew    *crew
 	running []*Stream // with a session, in the order they came
+	open    int       // sequences that those may have open
 	cursor  int       // whose turn it is to be served first
 
 	batch []*Stream // of this Forward
@@ -88,6 +89,7 @@ func (d *driver) reap() {
 			st.session.fail(st.ctx, st.session.at(err))
 		}
 		if st.session.done {
+			d.open -= st.sequences
 			d.retire(st)
 		}
 		return st.session.done
@@ -103,19 +105,22 @@ func (d *driver) step() {
 		return
 	}
 	d.due = d.due[:0]
-	for i, st := range d.batch {
-		st.session.took(len(d.feeds[i].Tokens))
-		if d.cancelCause(st) != nil || !st.session.ready() {
-			continue
-		}
-		if err := st.session.collect(); err != nil {
+	for _, st := range d.batch {
+		ready, err := st.session.landed()
+		if err != nil {
 			st.session.fail(st.ctx, st.session.at(err))
 			continue
 		}
-		d.due = append(d.due, st)
+		if ready && d.cancelCause(st) == nil {
+			d.due = append(d.due, st)
+		}
 	}
 	d.crew.advance(d.due)
-	d.count.steps.Add(int64(len(d.due)))
+	for _, st := range d.due {
+		if !st.session.retry {
+			d.count.steps.Add(1)
+		}
+	}
 }
 
 // forward runs the batch. The engine is interrupted, where it can be, when

@@ -17,6 +17,7 @@ type history struct {
 	marks  []mark         // beside tokens
 	guides []guide
 	clean  int // rows before this one were made under the first plan, without guidance
+	plain  int // rows before this one were made without guidance
 }
 
 // mark places one visible token.
@@ -32,7 +33,7 @@ type guide struct {
 }
 
 func newHistory(prompt []decode.Token, most int) history {
-	h := history{prompt: len(prompt), clean: math.MaxInt}
+	h := history{prompt: len(prompt), clean: math.MaxInt, plain: math.MaxInt}
 	h.rows = append(make([]decode.Token, 0, len(prompt)+most), prompt...)
 	h.tokens = make([]decode.Token, 0, most)
 	h.marks = make([]mark, 0, most)
@@ -74,6 +75,7 @@ func (h *history) splice(g []decode.Token, span int) {
 	}
 	h.guides = append(h.guides, guide{len(h.rows), len(g), until})
 	h.soil(len(h.rows))
+	h.plain = min(h.plain, len(h.rows))
 	h.rows = append(h.rows, g...)
 }
 

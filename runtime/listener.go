@@ -64,6 +64,7 @@ type Event struct {
 	Forced     bool     // Step.Forced
 	Yielded    bool     // Step.Yielded
 	Logprob    *Logprob // nil unless asked for
+	Shadow     *Reading // nil without Config.Shadow
 	Verdicts   []Verdict
 	Rewindable int // Step.Rewindable
 	Action     Action
@@ -71,7 +72,9 @@ type Event struct {
 	Exhausted  string  // why a rewind became a stop, else empty
 	Faults     []error // monitors or policies switched off in this step ([FailOpen])
 
-	Raw    decode.Logits // the row as the model gave it
+	// Raw is the row as the model gave it: the unsteered one when
+	// Shadow.Unsteered says so, and Activation is of the same row.
+	Raw    decode.Logits
 	Logits decode.Logits // the row after the processor
 	// Activation returns the residual of the row that produced Raw, at a site
 	// of one of the monitors.
@@ -118,6 +121,7 @@ type Result struct {
 	StopString   string // the one that was found, if any
 	Usage        Usage
 	Timings      Timings
+	Shadow       *Divergence // nil without Config.Shadow
 
 	Rewinds   int // rewinds of the policy
 	Discarded int // tokens thrown away by them, candidates included

@@ -66,6 +66,9 @@ type replay struct {
 	tokens             []decode.Token
 	plan               uint64
 	rewinds, discarded int
+
+	governor *governor // nil without a shadow
+	same     bool      // the candidate comes from the row of the last one
 }
 
 func (r *replay) watch(list []monitors.Monitor) error {
@@ -80,13 +83,19 @@ func (r *replay) watch(list []monitors.Monitor) error {
 		r.watches = append(r.watches, watch{m.Name, m.Sites, w, r.activation})
 	}
 	plan, err := parsePlan(r.start.Config.Plan)
-	r.plan = plan
+	if r.plan = plan; err != nil {
+		return err
+	}
+	r.governor, err = governorOf(r.start.Config.Shadow)
 	return err
 }
 
 func (r *replay) step(ctx context.Context) error {
 	if r.rec.Index != len(r.tokens) {
 		return fmt.Errorf("replay: step record %d has index %d, %d tokens were committed", r.record, r.rec.Index, len(r.tokens))
+	}
+	if err := r.measure(); err != nil {
+		return err
 	}
 	if err := r.observe(ctx); err != nil {
 		return err
@@ -198,6 +207,7 @@ func (r *replay) apply() error {
 	if a.Kind == Commit.String() && !r.rec.End {
 		r.tokens = append(r.tokens, decode.Token(r.rec.Token))
 	}
+	r.govern()
 	if a.Kind != Rewind.String() || r.rec.Exhausted != "" {
 		return nil
 	}

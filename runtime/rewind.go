@@ -27,6 +27,9 @@ func (s *Session) rewind() (FinishReason, bool, error) {
 	}
 	s.keep(rows)
 	s.prepare()
+	if s.twin != nil && !s.ready() {
+		s.twin.next()
+	}
 	return "", s.ready(), nil
 }
 
@@ -38,6 +41,9 @@ func (s *Session) forget(n int) error {
 		s.freed = min(s.freed, k)
 		if s.cfg.Logprobs {
 			s.logprobs = s.logprobs[:k]
+		}
+		if s.twin != nil {
+			s.twin.cut(k)
 		}
 		if p := s.cfg.Processor; p != nil {
 			if err := p.Rewind(n); err != nil {
@@ -66,6 +72,9 @@ func (s *Session) keep(rows int) {
 		s.back += s.fed - rows
 		s.fed = rows
 	}
+	if s.twin != nil {
+		s.twin.keep(rows)
+	}
 }
 
 // prepare sets up the next feed: guidance that ends, a new plan, new guidance.
@@ -73,8 +82,11 @@ func (s *Session) prepare() {
 	a := &s.event.Action
 	s.keep(s.expire())
 	if a.Plan != nil {
-		s.plan, s.steer = a.Plan, true
+		s.plan = a.Plan
 		s.soil(s.fed)
+		if s.twin != nil {
+			s.twin.renew()
+		}
 	}
 	if len(a.Guide) > 0 {
 		s.splice(a.Guide, a.GuideSpan)

@@ -156,6 +156,14 @@ func (s *Session) inconsistent() string {
 	if s.seq.Len() != s.fed+s.back {
 		return fmt.Sprintf("the engine has %d rows, the books say %d and %d to go", s.seq.Len(), s.fed, s.back)
 	}
+	if t := s.twin; t != nil {
+		if t.seq != nil && t.seq.Len() != t.fed+t.back {
+			return fmt.Sprintf("the shadow has %d rows, the books say %d and %d to go", t.seq.Len(), t.fed, t.back)
+		}
+		if len(t.list) != len(s.tokens) {
+			return fmt.Sprintf("%d divergences for %d tokens", len(t.list), len(s.tokens))
+		}
+	}
 	if s.released < 0 || s.freed > len(s.tokens) {
 		return fmt.Sprintf("%d tokens left, %d may, of %d", s.released, s.freed, len(s.tokens))
 	}

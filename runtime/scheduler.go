@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/runtime/engine"
 )
 
@@ -20,8 +21,9 @@ var ErrQueueFull = errors.New("queue full")
 // use.
 //
 // A submission gets a slot when one is free and the cells that it may ever
-// need (prompt, MaxTokens, MaxGuide) can be reserved, so a running session
-// never meets a full cache; without MaxTokens that is a whole context. Until then it waits, first come first served: a
+// need (prompt, MaxTokens, MaxGuide, and the same for its shadow) and its
+// sequences can be reserved, so a running session never meets a full cache;
+// without MaxTokens that is a whole context. Until then it waits, first come first served: a
 // large request at the head is not passed by small ones behind it, so it waits
 // no longer than the sessions before it run.
 //
@@ -51,6 +53,7 @@ type Scheduler struct {
 	active   int       // slots taken
 	reserved int       // cells
 	closing  bool
+	taken    int                // sequences
 	live     int                // sessions in the Forward being computed that are not cancelled
 	abandon  context.CancelFunc // of that Forward
 
@@ -119,10 +122,10 @@ func (s *Scheduler) Submit(ctx context.Context, cfg Config) (*Stream, error) {
 		return nil, fmt.Errorf("submit: %w", err)
 	}
 	cfg.Prompt = slices.Clone(cfg.Prompt) // the caller may use its slice again
-	st := &Stream{sched: s, cfg: cfg, rows: cfg.reserve(), submitted: cfg.Now(), ready: make(chan struct{}, 1)}
-	st.key = keyOf(cfg.Plan, len(cfg.Prompt))
+	st := &Stream{sched: s, cfg: cfg, rows: cfg.reserve(s.info), sequences: cfg.sequences(), submitted: cfg.Now(), ready: make(chan struct{}, 1)}
+	st.key = keyOf(cfg.Plan, len(cfg.Prompt)).from(cfg.PlanFrom)
 	if !s.opt.NoCache {
-		st.blocks = hashBlocks(st.key.plan, cfg.Prompt)
+		st.blocks = hashBlocks(cfg.Prompt)
 	}
 	st.ctx, st.cancel = context.WithCancel(ctx)
 	if err := s.enqueue(st); err != nil {
@@ -131,6 +134,15 @@ func (s *Scheduler) Submit(ctx context.Context, cfg Config) (*Stream, error) {
 	}
 	s.poke()
 	return st, nil
+}
+
+// Warm feeds a text without a plan and keeps its rows for later prompts that
+// begin with it; nothing is generated. Fed the prompt and the answer of a
+// steered turn, it has the next turn find rows that steering never touched: see
+// Config.PlanFrom. It waits and runs as a submission does, and may be cancelled:
+// what was fed by then is kept.
+func (s *Scheduler) Warm(ctx context.Context, text []decode.Token) (*Stream, error) {
+	return s.Submit(ctx, Config{Prompt: text, MaxTokens: 1, End: []decode.Token{}, warm: true})
 }
 
 func (s *Scheduler) enqueue(st *Stream) error {
@@ -153,12 +165,13 @@ func (s *Scheduler) enqueue(st *Stream) error {
 
 // fits, admit, leave and promote are called with mu held.
 func (s *Scheduler) fits(st *Stream) bool {
-	return s.active < s.opt.Slots && s.reserved+st.rows <= s.info.Cells
+	return s.active < s.opt.Slots && s.reserved+st.rows <= s.info.Cells && s.taken+st.sequences <= s.info.MaxSequences
 }
 
 func (s *Scheduler) admit(st *Stream) {
 	s.active++
 	s.reserved += st.rows
+	s.taken += st.sequences
 	s.admitted = append(s.admitted, st)
 }
 
@@ -166,6 +179,7 @@ func (s *Scheduler) admit(st *Stream) {
 func (s *Scheduler) leave(st *Stream) {
 	s.active--
 	s.reserved -= st.rows
+	s.taken -= st.sequences
 	s.promote()
 }
 

@@ -27,9 +27,12 @@ type Session struct {
 	cfg     Config // filled
 	info    *engine.Info
 	seq     engine.Sequence
+	open    openFunc
 	plan    *steer.Plan
-	back    int  // rows that the engine has beyond history.fed
-	steer   bool // the engine does not know the plan yet
+	known   *steer.Plan // what the engine steers with now
+	back    int         // rows that the engine has beyond history.fed
+	twin    *twin       // nil without a shadow
+	doses   doses
 	rng     *rand.Rand
 	history // rows and visible tokens
 	text    transcript
@@ -49,7 +52,10 @@ type Session struct {
 	step        Step
 	event       Event
 	observation monitors.Observation
-	feeds       [1]engine.Feed
+	feeds       []engine.Feed
+	due         struct{ rows, twin int } // of the feeds being computed
+	measured    bool                     // the row at hand is one to sample from
+	retry       bool                     // the row at hand is fed again, at a lower dose
 
 	logprobs []Logprob // beside tokens
 	freed    int       // visible tokens that may leave by now
@@ -71,24 +77,55 @@ func NewSession(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	f := cfg.filled()
-	seq, err := f.Engine.NewSequence(ctx, engine.Origin{})
-	if err != nil {
-		return nil, fmt.Errorf("session: %w", err)
+	l := lanes{open: f.Engine.NewSequence}
+	if err := l.fill(ctx, &f); err != nil {
+		return nil, fmt.Errorf("session: %w", errors.Join(err, l.close()))
 	}
-	s, err := openSession(ctx, f, seq)
+	s, err := openSession(ctx, f, l)
 	if err != nil {
-		return nil, errors.Join(err, seq.Close())
+		return nil, errors.Join(err, l.close())
 	}
 	return s, nil
 }
 
-// openSession starts a session of a checked and filled Config on a sequence
-// that may hold the first rows of the prompt already. On error the sequence is
-// still the caller's.
-func openSession(ctx context.Context, cfg Config, seq engine.Sequence) (*Session, error) {
-	info := cfg.Engine.Info()
+// lanes are the sequences that a session starts on.
+type lanes struct {
+	seq, twin engine.Sequence // twin is nil without a shadow, and when it is to be forked
+	open      openFunc        // for that fork
+}
+
+// fill opens what is missing.
+func (l *lanes) fill(ctx context.Context, cfg *Config) (err error) {
+	if l.seq == nil {
+		if l.seq, err = l.open(ctx, engine.Origin{}); err != nil {
+			return err
+		}
+	}
+	if cfg.Shadow != nil && l.twin == nil && cfg.share(cfg.Engine.Info()) == 0 {
+		if l.twin, err = l.open(ctx, engine.Origin{}); err != nil {
+			return fmt.Errorf("shadow: %w", err)
+		}
+	}
+	return nil
+}
+
+func (l *lanes) close() error {
+	var faults []error
+	for _, seq := range []engine.Sequence{l.seq, l.twin} {
+		if seq != nil {
+			faults = append(faults, seq.Close())
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// openSession starts a session of a checked and filled Config on sequences
+// that may hold the first rows of the prompt already. On error the sequences
+// are still the caller's.
+func openSession(ctx context.Context, cfg Config, l lanes) (*Session, error) {
+	info, seq := cfg.Engine.Info(), l.seq
 	s := &Session{
-		cfg: cfg, info: info, seq: seq, rng: decode.NewRand(cfg.Seed), policy: cfg.Policy,
+		cfg: cfg, info: info, seq: seq, open: l.open, rng: decode.NewRand(cfg.Seed), policy: cfg.Policy,
 		history: newHistory(cfg.Prompt, min(cfg.MaxTokens, maxPrealloc)),
 		text:    newTranscript(cfg.Stop),
 		began:   cfg.Now(),
@@ -99,14 +136,35 @@ func openSession(ctx context.Context, cfg Config, seq engine.Sequence) (*Session
 		return nil, fmt.Errorf("session: %w", err)
 	}
 	s.event.Activation = s.sensors.show(s.sensors.sites)
-	if err := seq.Steer(cfg.Plan); err != nil {
-		return nil, fmt.Errorf("session: plan: %w", err)
+	if err := s.openLanes(l.twin); err != nil {
+		return nil, fmt.Errorf("session: %w", err)
 	}
-	s.plan = cfg.Plan
 	if err := s.begin(ctx); err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
 	return s, nil
+}
+
+// openLanes sets the plans that the sequences start with: one that was kept may
+// have another's.
+func (s *Session) openLanes(second engine.Sequence) error {
+	s.plan = s.cfg.Plan
+	if err := s.seq.Steer(s.plan); err != nil {
+		return fmt.Errorf("plan: %w", err)
+	}
+	s.known = s.plan
+	if s.cfg.Shadow == nil {
+		return nil
+	}
+	s.twin = &twin{governor: newGovernor(s.cfg.Shadow), seq: second, share: s.cfg.share(s.info)}
+	if second == nil {
+		return nil
+	}
+	s.twin.share, s.twin.fed = 0, second.Len()
+	if err := second.Steer(nil); err != nil {
+		return fmt.Errorf("shadow: %w", err)
+	}
+	return nil
 }
 
 // maxPrealloc bounds the tokens that a session makes room for at its start.
@@ -168,7 +226,7 @@ func (s *Session) Close() error {
 	if !s.done {
 		s.conclude(context.Background(), FinishCancelled, fmt.Errorf("session: %w", ErrClosed))
 	}
-	return s.seq.Close()
+	return errors.Join(s.seq.Close(), s.closeTwin())
 }
 
 // forward is one step of a session that has the engine for itself.
@@ -183,82 +241,34 @@ func (s *Session) forward(ctx context.Context) error {
 	if err := s.sync(); err != nil {
 		return s.at(err)
 	}
-	s.feeds[0] = s.feed(most)
-	if err := s.cfg.Engine.Forward(ctx, s.feeds[:]); err != nil {
+	s.feeds = s.appendFeeds(s.feeds[:0], most)
+	if err := s.cfg.Engine.Forward(ctx, s.feeds); err != nil {
 		return s.at(err)
 	}
-	s.took(len(s.feeds[0].Tokens))
-	if !s.ready() {
+	ready, err := s.landed()
+	if err != nil {
+		return s.at(err)
+	}
+	if !ready {
 		return nil
 	}
-	if err := s.collect(); err != nil {
-		return s.at(err)
-	}
 	return s.advance(ctx)
-}
-
-// sync brings the engine to where the session is. Like collect it talks to the
-// engine; nothing else between two Forwards does.
-func (s *Session) sync() error {
-	if s.back > 0 {
-		if err := s.seq.Rewind(s.back); err != nil {
-			return fmt.Errorf("rewind %d rows: %w", s.back, err)
-		}
-		s.back = 0
-	}
-	if s.steer {
-		if err := s.seq.Steer(s.plan); err != nil {
-			return fmt.Errorf("plan: %w", err)
-		}
-		s.steer = false
-	}
-	return nil
-}
-
-// chunk is how many rows the next feed can have at most: it never crosses the
-// prompt's end.
-func (s *Session) chunk() int {
-	if s.fed < s.prompt {
-		return s.prompt - s.fed
-	}
-	return len(s.rows) - s.fed
-}
-
-// feed is what the session wants to be fed next, at most so many rows.
-func (s *Session) feed(most int) engine.Feed {
-	rows := s.pending()
-	most = min(most, s.chunk())
-	f := engine.Feed{Seq: s.seq, PromptLen: s.prompt, Phase: steer.PhaseAnswer}
-	if s.fed < s.prompt {
-		f.Phase = steer.PhasePrompt
-	}
-	f.Tokens = rows[:most]
-	if len(f.Tokens) < len(rows) {
-		f.Output = engine.OutputNone
-		return f
-	}
-	f.Capture = s.sensors.sites
-	return f
-}
-
-// took notes that the engine has so many more rows.
-func (s *Session) took(n int) { s.fed += n }
-
-// ready reports whether the last row is fed, so that there are logits.
-func (s *Session) ready() bool { return s.fed == len(s.rows) }
-
-// collect fetches what the last Forward left.
-func (s *Session) collect() error {
-	s.raw = s.seq.Logits()
-	if len(s.raw) != s.info.Vocab {
-		return fmt.Errorf("the engine gave %d logits, the vocabulary has %d", len(s.raw), s.info.Vocab)
-	}
-	return s.sensors.read(s.seq, s.info.Width)
 }
 
 // advance runs the rest of the step on what collect fetched, without touching
 // the engine: a scheduler advances many sessions at once.
 func (s *Session) advance(ctx context.Context) error {
+	if s.cfg.warm {
+		s.conclude(ctx, FinishStop, nil)
+		return nil
+	}
+	if s.twin != nil {
+		if again, err := s.measure(); err != nil {
+			return s.at(err)
+		} else if again {
+			return nil
+		}
+	}
 	for again := true; again && !s.done; {
 		if err := s.decide(ctx); err != nil {
 			return s.at(err)
@@ -304,6 +314,9 @@ func (s *Session) conclude(ctx context.Context, reason FinishReason, err error) 
 		r.Logprobs = s.logprobs[:s.released]
 	}
 	r.Usage.CompletionTokens = s.released
+	if s.twin != nil {
+		r.Shadow = s.twin.summary(s.released, s.twin.spent)
+	}
 	r.Timings.Total = s.cfg.Now().Sub(s.began)
 	if err := s.ended(ctx); err != nil && s.err == nil {
 		s.err, r.FinishReason = s.at(err), FinishError

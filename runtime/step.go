@@ -91,6 +91,9 @@ func (s *Session) ends(t decode.Token) bool {
 // judge asks the policy.
 func (s *Session) judge(ctx context.Context) error {
 	s.event.Action = Action{}
+	if s.twin != nil {
+		s.event.Shadow = &s.twin.shown
+	}
 	if s.policy == nil {
 		return nil
 	}
@@ -195,6 +198,9 @@ func (s *Session) commit() (FinishReason, error) {
 	s.history.commit(s.event.Token, s.from)
 	if s.cfg.Logprobs {
 		s.logprobs = append(s.logprobs, s.lp)
+	}
+	if s.twin != nil {
+		s.twin.commit()
 	}
 	s.bans, s.yield = append(s.bans[:0], a.Ban...), a.Yield
 	last := s.event.Forced && s.force.pop()

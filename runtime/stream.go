@@ -21,6 +21,7 @@ type Stream struct {
 	unhook    func() bool // of the context's AfterFunc
 	cfg       Config      // filled
 	rows      int         // reserved cells
+	sequences int         // reserved
 	submitted time.Time
 
 	// Of the scheduler's goroutine.
@@ -28,6 +29,7 @@ type Stream struct {
 	blocks  []uint64 // hashes of the prompt's blocks
 	key     cacheKey
 	share   int  // rows in the batch being built
+	last    bool // they are of its last token
 	batched bool // guarded by Scheduler.mu: in the batch being computed
 
 	mu       sync.Mutex

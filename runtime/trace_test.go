@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -88,8 +89,19 @@ func busy(t testing.TB, seed uint64) Config {
 		Engine: fake(t, enginetest.FakeConfig{Seed: seed}), Prompt: prompt, MaxTokens: 40, HoldBack: r.IntN(6), Seed: seed,
 		Sampler: decode.Categorical{}, Processor: &shy{}, OnFault: FaultMode(r.IntN(2)), Plan: must(steer.NewPlan(intervention(0.1, steer.When{}))),
 		Monitors: []monitors.Monitor{letter('e'), must(entropy.New(entropy.Options{Threshold: 2, Run: 2})), watch},
-		Policy:   nervous(seed), MaxRewinds: 10,
+		Policy:   nervous(seed), MaxRewinds: 10, Shadow: shadows(r),
 	}
+}
+
+// shadows are of every kind: none, one that measures, and one with limits.
+func shadows(r *rand.Rand) *Shadow {
+	switch r.IntN(3) {
+	case 0:
+		return nil
+	case 1:
+		return &Shadow{Mean: nats(r.Float64() * 0.1), Token: nats(math.Inf(1)), Tries: r.IntN(5)}
+	}
+	return &Shadow{}
 }
 
 func nervous(seed uint64) Policy {

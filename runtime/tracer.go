@@ -46,6 +46,7 @@ func (t *tracer) start(_ context.Context, b *Begin) error {
 	if f := c.Plan.Fingerprint(); f != 0 {
 		r.Config.Plan = hex(f)
 	}
+	r.Config.PlanFrom, r.Config.Shadow = c.PlanFrom, limitsOf(c.Shadow)
 	for _, m := range c.Monitors {
 		r.Config.Monitors = append(r.Config.Monitors, m.Name)
 		for _, site := range m.Sites {
@@ -65,6 +66,7 @@ func (t *tracer) step(_ context.Context, e *Event) error {
 	if e.Logprob != nil {
 		r.Logprob = &e.Logprob.Logprob
 	}
+	r.Shadow = readingOf(e.Shadow)
 	for _, err := range e.Faults {
 		r.Faults = append(r.Faults, faultOf(err))
 	}

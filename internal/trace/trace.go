@@ -43,6 +43,31 @@ type Config struct {
 	MaxDiscarded int      `json:"max_discarded,omitempty"`
 	MaxGuide     int      `json:"max_guide,omitempty"`
 	FailOpen     bool     `json:"fail_open,omitempty"`
+	PlanFrom     int      `json:"plan_from,omitempty"` // row of the prompt
+	Shadow       *Shadow  `json:"shadow,omitempty"`    // nil: nothing was measured
+}
+
+// Shadow are the limits of what was measured, in nats; see runtime.Shadow.
+type Shadow struct {
+	Token  *float64 `json:"token,omitempty"`
+	Mean   *float64 `json:"mean,omitempty"`
+	Total  *float64 `json:"total,omitempty"`
+	Window int      `json:"window"`
+	Tries  int      `json:"tries"`
+}
+
+// Reading compares a row with the one that the model gives without steering.
+type Reading struct {
+	KL        float64 `json:"kl"` // nats
+	Dose      float64 `json:"dose"`
+	Unsteered bool    `json:"unsteered,omitempty"`
+	Tries     []Try   `json:"tries,omitempty"`
+}
+
+// Try is a row that was thrown away. KL is nil when it was not finite.
+type Try struct {
+	Dose float64  `json:"dose"`
+	KL   *float64 `json:"kl,omitempty"`
 }
 
 // Step is one candidate and what became of it.
@@ -56,6 +81,7 @@ type Step struct {
 	Yielded    bool      `json:"yielded,omitempty"` // the bans gave way
 	Rewindable int       `json:"rewindable,omitempty"`
 	Logprob    *float64  `json:"logprob,omitempty"`
+	Shadow     *Reading  `json:"shadow,omitempty"`
 	Verdicts   []Verdict `json:"verdicts,omitempty"`
 	Action     Action    `json:"action"`
 	Rewound    int       `json:"rewound,omitempty"`
