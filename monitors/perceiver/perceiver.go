@@ -97,7 +97,7 @@ func New(ctx context.Context, e engine.Engine, o Options) (*Perceiver, error) {
 		return nil, fmt.Errorf("perceiver: %w", err)
 	}
 	room := min(info.Context, info.Cells)
-	if need := len(prompt) + p.longest + 2*maxTail + o.Every; need > room {
+	if need := len(prompt) + p.longest + maxTail + o.Every; need > room {
 		return nil, fmt.Errorf("perceiver: %w: principles and read-out need about %d tokens, %d fit", engine.ErrContextFull, need, room)
 	}
 	p.desk = desk{e: e, prompt: prompt, most: o.Watchers, room: room, lock: make(chan struct{}, 1)}
@@ -245,7 +245,7 @@ func (p *Perceiver) Monitor(request string) (monitors.Monitor, error) {
 	if err != nil {
 		return monitors.Monitor{}, fmt.Errorf("perceiver: request: %w", err)
 	}
-	left := p.desk.room - len(p.desk.prompt) - p.longest - 2*maxTail - p.o.Every
+	left := p.desk.room - len(p.desk.prompt) - p.longest - maxTail - p.o.Every
 	if len(first) > left/2 {
 		return monitors.Monitor{}, fmt.Errorf("perceiver: %w: a request of %d tokens, %d fit beside the principles", engine.ErrContextFull, len(first), left/2)
 	}
