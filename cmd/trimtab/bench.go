@@ -59,7 +59,7 @@ func newBench(a *app) *cobra.Command {
 	p.IntVar(&f.tokens, "tokens", 48, "tokens per sequence and round")
 	p.BoolVar(&f.json, "json", false, "print JSON")
 	p.StringVar(&f.markdown, "markdown", "", "also write the tables to `FILE`, as in docs/results")
-	return group(a, "bench", "Measure what Trimtab costs, as paired ratios", benchDecodeLong, decode)
+	return group(a, "bench", "Measure what Trimtab costs, as paired ratios", benchDecodeLong, decode, newBenchSteer(a))
 }
 
 const benchDecodeHead = `# What the step loop costs
@@ -77,7 +77,7 @@ func (a *app) benchDecode(ctx context.Context, f *benchFlags) error {
 	}
 	jobs := []job{{f.model, f.model != nanoModel}}
 	if f.model == "" {
-		large, err := a.benchFile()
+		large, err := a.presetFile("0.3b")
 		if err != nil {
 			return err
 		}
@@ -110,21 +110,21 @@ func (a *app) showBench(rep *bench.Report, asJSON bool) error {
 	return rep.Print(a.out)
 }
 
-// benchFile makes the large random model once and returns its path.
-func (a *app) benchFile() (string, error) {
+// presetFile makes a random model once and returns its path.
+func (a *app) presetFile(preset string) (string, error) {
+	spec, err := randmodel.Preset(preset)
+	if err != nil {
+		return "", badInput("%v", err)
+	}
 	dir := os.TempDir()
 	if a.env.Cache != "" {
 		dir = a.env.Cache
 	}
-	path := filepath.Join(dir, "trimtab", "models", "random-0.3b.gguf")
+	path := filepath.Join(dir, "trimtab", "models", "random-"+preset+".gguf")
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	spec, err := randmodel.Preset("0.3b")
-	if err != nil {
-		return "", err
-	}
-	fmt.Fprintln(a.err, "making a random model of 315 M parameters:", path)
+	fmt.Fprintln(a.err, "making a random model:", path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", err
 	}

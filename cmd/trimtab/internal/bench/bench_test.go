@@ -37,9 +37,9 @@ func TestPair(t *testing.T) {
 	}
 }
 
-// TestDecode runs every comparison on a tiny model, and holds the allocations
-// that the project promises.
-func TestDecode(t *testing.T) {
+// tiny writes a random model.
+func tiny(t *testing.T) string {
+	t.Helper()
 	spec, err := randmodel.Preset("tiny")
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,13 @@ func TestDecode(t *testing.T) {
 	if err := randmodel.Write(path, spec); err != nil {
 		t.Fatal(err)
 	}
-	e := llamatest.Open(t, path, llamacpp.Options{})
+	return path
+}
+
+// TestDecode runs every comparison on a tiny model, and holds the allocations
+// that the project promises.
+func TestDecode(t *testing.T) {
+	e := llamatest.Open(t, tiny(t), llamacpp.Options{})
 	d := Decode{Engine: e, Rounds: 1, Tokens: 32, Prompt: 4, Prefill: 700, Batches: []int{3}, Now: time.Now, Note: func(string) {}}
 	rep, err := d.Run(context.Background())
 	if err != nil {
@@ -63,5 +69,37 @@ func TestDecode(t *testing.T) {
 	var out strings.Builder
 	if err := rep.Print(&out); err != nil || !strings.Contains(out.String(), "scheduler, 3 sequences") {
 		t.Errorf("printed %q, %v", out.String(), err)
+	}
+}
+
+// TestSteer runs every comparison of steering on a tiny model, and holds that
+// hooks make no garbage.
+func TestSteer(t *testing.T) {
+	path, o := tiny(t), llamacpp.Options{Threads: 1}
+	d := Steer{Engine: llamatest.Open(t, path, o), Twin: llamatest.Open(t, path, o), Rounds: 1, Tokens: 2, Batches: []int{1, 4},
+		Switches: 2, Now: time.Now, Note: func(string) {}}
+	rep, err := d.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Sections) != 7 || len(rep.Switches) != 5 {
+		t.Fatalf("%d sections, %d switches", len(rep.Sections), len(rep.Switches))
+	}
+	for _, s := range rep.Sections {
+		for _, x := range s.Rows {
+			if !(x.Ratio > 0) || x.Rounds != 1 {
+				t.Errorf("%s: %+v", s.Title, x)
+			}
+		}
+		if len(s.Rows) < 2 {
+			t.Errorf("%s has %d rows", s.Title, len(s.Rows))
+		}
+	}
+	if !raceOn && rep.Objects != 0 {
+		t.Errorf("%v heap objects per token with every block hooked, want 0", rep.Objects)
+	}
+	var text, table strings.Builder
+	if err := errors.Join(rep.Print(&text), rep.Markdown(&table)); err != nil || !strings.Contains(text.String(), "rotate") || !strings.Contains(table.String(), "| from none to a plan |") {
+		t.Errorf("%v\n%s\n%s", err, &text, &table)
 	}
 }
