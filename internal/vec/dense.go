@@ -34,9 +34,32 @@ func Dense(dst, weight, bias, x []float32) {
 // row-major, len(g) rows of len(dst). Rows that g has a zero for are not read.
 func DenseBack(dst, weight, g []float32) {
 	clear(dst)
-	for o, k := range g {
-		if k != 0 {
-			AddScaled(dst, k, weight[o*len(dst):(o+1)*len(dst)])
+	if len(dst) == 0 {
+		return
+	}
+	var k [4]float32
+	var rows [4]int // where they start
+	n := 0
+	for o, x := range g {
+		if x == 0 {
+			continue
+		}
+		k[n], rows[n] = x, o*len(dst)
+		if n++; n == 4 {
+			addRows(dst, weight, &k, &rows)
+			n = 0
 		}
 	}
+	for i := range n {
+		AddScaled(dst, k[i], weight[rows[i]:rows[i]+len(dst)])
+	}
+}
+
+// addRows is AddScaled for four rows in turn, with dst read and written once.
+func addRows(dst, weight []float32, k *[4]float32, rows *[4]int) {
+	whole := len(dst) &^ 7
+	for i, start := range rows {
+		addScaledGo(dst[whole:], k[i], weight[start+whole:start+len(dst)])
+	}
+	addScaled4(dst[:whole], weight, k, rows)
 }

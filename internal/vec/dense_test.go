@@ -88,6 +88,10 @@ func TestKernelsAreTheGoVersions(t *testing.T) {
 			y := append([]float32(nil), x...)
 			addScaled(x[shift:shift+n], k, b)
 			addScaledGo(y[shift:shift+n], k, b)
+			k4, rows := [4]float32(random(r, 4)), [4]int{0, n + 3, 1, 2*n + 5}
+			w := random(r, 3*n+5)
+			addScaled4(x[shift:shift+n], w, &k4, &rows)
+			addScaled4Go(y[shift:shift+n], w, &k4, &rows)
 			var got, want [16]float32
 			if n%16 == 0 {
 				copy(got[:], random(r, 16))

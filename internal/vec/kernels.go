@@ -24,3 +24,10 @@ func addScaledGo(a []float32, k float32, b []float32) {
 		a[i] += float32(k * b[i])
 	}
 }
+
+// addScaled4Go is addScaled4 likewise.
+func addScaled4Go(a, b []float32, k *[4]float32, rows *[4]int) {
+	for i, start := range rows {
+		addScaledGo(a, k[i], b[start:start+len(a)])
+	}
+}

@@ -10,3 +10,9 @@ func dotLanes(lanes *[16]float32, a, b []float32)
 //
 //go:noescape
 func addScaled(a []float32, k float32, b []float32)
+
+// addScaled4 is addScaled with four rows of b in turn, which start at rows and
+// are as long as a.
+//
+//go:noescape
+func addScaled4(a, b []float32, k *[4]float32, rows *[4]int)
