@@ -118,3 +118,16 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestDocs reads the principles in docs/perceiver.md.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile("../../docs/perceiver.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "```yaml\n")
+	yaml, _, ok := strings.Cut(rest, "```")
+	if h, err := Read(strings.NewReader(yaml)); !ok || err != nil || h.Principles[1].Name != "Honesty" {
+		t.Errorf("%v in\n%s", err, yaml)
+	}
+}
