@@ -43,6 +43,9 @@ type Config struct {
 	// it are made under no plan, and are shared with prompts that have none. It
 	// keeps the steering of earlier turns of a conversation out of this one.
 	PlanFrom int
+	// Sentinel proves the Plan on the engine before it is first used. Nil for
+	// no proof; a [Scheduler] has one of its own.
+	Sentinel *Sentinel
 	// Shadow measures, and may bound, how far steering moves the model. Nil
 	// for neither.
 	Shadow *Shadow

@@ -12,11 +12,13 @@ import (
 // driver is the goroutine of a [Scheduler] that owns the engine.
 type driver struct {
 	*Scheduler
-	cache   prefixCache
-	crew    *crew
-	running []*Stream // with a session, in the order they came
-	open    int       // sequences that those may have open
-	cursor  int       // whose turn it is to be served first
+	cache prefixCache
+	crew  *crew
+
+	sentinel Sentinel
+	running  []*Stream // with a session, in the order they came
+	open     int       // sequences that those may have open
+	cursor   int       // whose turn it is to be served first
 
 	batch []*Stream // of this Forward
 	feeds []engine.Feed

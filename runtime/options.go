@@ -31,6 +31,10 @@ type Options struct {
 	Workers int
 	// NoCache switches the prefix cache off.
 	NoCache bool
+	// NoSentinel lets plans run that were not proved on the engine before: see
+	// [Sentinel]. The proof feeds a few rows when a plan first comes, and holds
+	// up running texts for so long.
+	NoSentinel bool
 }
 
 // Defaults and bounds of Options.

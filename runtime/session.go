@@ -77,6 +77,11 @@ func NewSession(ctx context.Context, cfg Config) (*Session, error) {
 		return nil, err
 	}
 	f := cfg.filled()
+	if f.Sentinel != nil {
+		if err := f.Sentinel.Prove(ctx, f.Engine, f.Plan, f.Prompt); err != nil {
+			return nil, fmt.Errorf("session: %w", err)
+		}
+	}
 	l := lanes{open: f.Engine.NewSequence}
 	if err := l.fill(ctx, &f); err != nil {
 		return nil, fmt.Errorf("session: %w", errors.Join(err, l.close()))

@@ -34,6 +34,9 @@ func (d *driver) begin(st *Stream) error {
 	if err := d.cancelCause(st); err != nil {
 		return fmt.Errorf("queued: %w", err)
 	}
+	if err := d.prove(st); err != nil {
+		return err
+	}
 	l, err := d.lanes(st)
 	if err != nil {
 		return errors.Join(fmt.Errorf("sequence: %w", err), l.close())
