@@ -37,7 +37,7 @@ type tracer struct {
 
 func (t *tracer) start(_ context.Context, b *Begin) error {
 	c := b.Config
-	r := trace.Start{Kind: "start", Version: trace.Version, Model: b.Info.Name, Hash: b.Info.Hash, Prompt: ints(c.Prompt)}
+	r := trace.Start{Kind: "start", Version: trace.Version, Model: b.Info.Name, Hash: b.Info.Hash, Vocab: b.Info.Vocab, Width: b.Info.Width, Prompt: ints(c.Prompt)}
 	r.Config = trace.Config{
 		Seed: c.Seed, Sampler: typeOf(c.Sampler), Processor: typeOf(c.Processor), Policy: typeOf(c.Policy),
 		MaxTokens: c.MaxTokens, Stop: c.Stop, HoldBack: c.HoldBack,
@@ -59,6 +59,17 @@ func (t *tracer) start(_ context.Context, b *Begin) error {
 }
 
 func (t *tracer) step(_ context.Context, e *Event) error {
+	r := stepOf(e)
+	if t.rows {
+		if err := t.addRows(&r, e); err != nil {
+			return err
+		}
+	}
+	return trace.Write(t.w, r)
+}
+
+// stepOf is the record of an event, without its rows.
+func stepOf(e *Event) trace.Step {
 	r := trace.Step{
 		Kind: "step", Index: e.Index, Token: int32(e.Token), Piece: e.Piece, End: e.End, Forced: e.Forced, Yielded: e.Yielded, Rewindable: e.Rewindable,
 		Verdicts: verdictsOf(e.Verdicts), Action: actionOf(&e.Action), Rewound: e.Rewound, Exhausted: e.Exhausted, Text: string(e.Text),
@@ -70,12 +81,7 @@ func (t *tracer) step(_ context.Context, e *Event) error {
 	for _, err := range e.Faults {
 		r.Faults = append(r.Faults, faultOf(err))
 	}
-	if t.rows {
-		if err := t.addRows(&r, e); err != nil {
-			return err
-		}
-	}
-	return trace.Write(t.w, r)
+	return r
 }
 
 func (t *tracer) addRows(r *trace.Step, e *Event) error {
@@ -97,10 +103,14 @@ func (t *tracer) addRows(r *trace.Step, e *Event) error {
 }
 
 func (t *tracer) end(_ context.Context, r *Result) error {
-	return trace.Write(t.w, trace.End{
+	return trace.Write(t.w, endOf(r))
+}
+
+func endOf(r *Result) trace.End {
+	return trace.End{
 		Kind: "end", Finish: string(r.FinishReason), StopString: r.StopString, Text: r.Text, Tokens: ints(r.Tokens),
 		Rewinds: r.Rewinds, Discarded: r.Discarded,
-	})
+	}
 }
 
 func verdictsOf(list []Verdict) (out []trace.Verdict) {

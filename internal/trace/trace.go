@@ -23,7 +23,9 @@ type Start struct {
 	Kind    string  `json:"kind"` // "start"
 	Version int     `json:"version"`
 	Model   string  `json:"model"`
-	Hash    string  `json:"hash"` // of the weights
+	Hash    string  `json:"hash"`            // of the weights
+	Vocab   int     `json:"vocab,omitempty"` // width of a row of logits
+	Width   int     `json:"width,omitempty"` // of a residual row
 	Config  Config  `json:"config"`
 	Prompt  []int32 `json:"prompt"`
 }
