@@ -213,8 +213,8 @@ func afterFault(ctx context.Context, m monitors.Monitor, text []Input, want []mo
 // Sizes of the memory check: long enough that what a token costs stands out
 // from what the test itself allocates.
 const (
-	memoryTokens = 4000
-	memoryTurns  = 8000
+	memoryTokens = 3000
+	memoryTurns  = 3000
 	memorySlack  = 1 << 20 // bytes
 )
 

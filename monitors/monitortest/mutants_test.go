@@ -191,7 +191,7 @@ func TestMutants(t *testing.T) {
 		{"shares a count", "apart", "beside another watcher"},
 		{"asks elsewhere", "walk", "does not name"},
 		{"keeps Activation", "walk", "after Observe had returned"},
-		{"leaks", "memory", "4000 tokens took"},
+		{"leaks", "memory", "3000 tokens took"},
 		{"leaks a little for ever", "memory", "rewinds and as many tokens again"},
 		{"forgets to forget", "walk", "a fresh watcher says"},
 		{"one too few", "walk", "a fresh watcher says"},
