@@ -199,6 +199,21 @@ func TestAscendConcurrently(t *testing.T) {
 	wg.Wait()
 }
 
+// TestAscendKeysTheCache: a filter from the answer on shares the prompt's rows
+// with everybody; one that reads the prompt does not, nor with another threshold.
+func TestAscendKeysTheCache(t *testing.T) {
+	from := 0
+	late := mustPlan(t, Intervention{Op: Ascend, Scale: 1, Ascent: linearAscent(0, 1), When: When{From: &from}})
+	all, other := mustPlan(t, Intervention{Op: Ascend, Scale: 1, Ascent: linearAscent(0, 1)}), mustPlan(t, Intervention{Op: Ascend, Scale: 1, Ascent: linearAscent(1, 1)})
+	none := mustPlan(t, Intervention{Op: Ascend, Ascent: linearAscent(0, 1)})
+	if late.PromptFingerprint() != 0 || late.Fingerprint() == 0 || all.PromptFingerprint() == 0 || all.PromptFingerprint() == other.PromptFingerprint() || none.Fingerprint() != 0 {
+		t.Errorf("late %x, all %x, other %x, dose 0 %x", late.PromptFingerprint(), all.PromptFingerprint(), other.PromptFingerprint(), none.Fingerprint())
+	}
+	if late.Needs(Site{}, Row{Offset: -1}) || !late.Needs(Site{}, Row{}) || none.Needs(Site{}, Row{}) || len(none.Sites()) != 0 {
+		t.Error("the plan wants other rows than it edits")
+	}
+}
+
 func TestAscendFaults(t *testing.T) {
 	nan := float32(math.NaN())
 	change := func(f func(a *Ascent)) *Ascent { a := linearAscent(0, 1); f(a); return a }
