@@ -20,7 +20,8 @@ type app struct {
 	out, err io.Writer
 	// Whether the streams are terminals: prompts, bars and colours go only there.
 	inTTY, outTTY, errTTY bool
-	width                 int // of the terminal, in columns
+	width                 int  // of the terminal, in columns
+	colors                bool // the user and the terminal do not object to colours
 
 	env  libs.Env
 	now  func() time.Time
@@ -43,6 +44,7 @@ func hostApp() *app {
 		outTTY:     term.IsTerminal(int(os.Stdout.Fd())),
 		errTTY:     term.IsTerminal(int(os.Stderr.Fd())),
 		width:      80,
+		colors:     os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
 		env:        libs.Host(),
 		now:        time.Now,
 		open:       openModel,

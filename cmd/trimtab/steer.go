@@ -13,7 +13,7 @@ import (
 func newSteer(a *app) *cobra.Command {
 	return group(a, "steer", "Look into and use steering vectors",
 		"Steering vectors are directions in a model's residual stream. Adding one while\nthe model writes changes how it writes, without training.",
-		newSteerFit(a), newSteerInspect(a))
+		newSteerFit(a), newSteerInspect(a), newSteerSweep(a), newSteerCompare(a))
 }
 
 const steerInspectLong = `Read a vector file, without the engine, and print what it is for, what it was

@@ -76,6 +76,22 @@ func (s *steering) plan(info *engine.Info) (*steer.Plan, error) {
 	if s.expr == nil {
 		return nil, nil
 	}
+	vectors, err := s.read(info)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := s.expr.Plan(vectors)
+	if err != nil {
+		return nil, badInput("--steer: %w", err)
+	}
+	if err := plan.Check(info.Layers, info.Width); err != nil {
+		return nil, badInput("--steer: %w", fmt.Errorf("%s does not fit: %w", info.Name, err))
+	}
+	return plan, nil
+}
+
+// read reads the vectors and holds them against the model.
+func (s *steering) read(info *engine.Info) (map[string]*steer.Vector, error) {
 	facts := steer.Facts{ModelHash: info.Hash, Arch: info.Arch, Layers: info.Layers, Width: info.Width, TemplateHash: steer.HashTemplate(info.Template)}
 	vectors := map[string]*steer.Vector{}
 	for name, file := range s.files {
@@ -90,12 +106,5 @@ func (s *steering) plan(info *engine.Info) (*steer.Plan, error) {
 		}
 		vectors[name] = v
 	}
-	plan, err := s.expr.Plan(vectors)
-	if err != nil {
-		return nil, badInput("--steer: %w", err)
-	}
-	if err := plan.Check(info.Layers, info.Width); err != nil {
-		return nil, badInput("--steer: %w", fmt.Errorf("%s does not fit: %w", info.Name, err))
-	}
-	return plan, nil
+	return vectors, nil
 }

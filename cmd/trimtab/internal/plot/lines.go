@@ -52,6 +52,9 @@ func (l Lines) plot() (*plot.Plot, error) {
 	}
 	if l.FromZero {
 		p.Y.Min = math.Min(p.Y.Min, 0)
+		if p.Y.Max == 0 && p.Y.Min == 0 {
+			p.Y.Max = 1
+		}
 	}
 	widen(&p.Y)
 	widen(&p.X)
