@@ -60,11 +60,11 @@ func steered(t *testing.T, e *Engine, plan *steer.Plan, steps int) (rows []decod
 // TestNativeVectorEqualsHook: lowering a shared plan to llama.cpp's control
 // vector changes not one bit.
 func TestNativeVectorEqualsHook(t *testing.T) {
-	for _, preset := range []string{"tiny", "tiny-qwen3", "tiny-gemma3"} {
+	for _, preset := range []string{"tiny", "tiny-qwen3", "tiny-gemma3", "nano"} {
 		for _, typ := range []gguf.TensorType{gguf.F32, gguf.Q8_0} {
 			t.Run(preset+" "+typ.String(), func(t *testing.T) {
 				const steps = nativeAfter + 8
-				lowered, hooked := open(t, preset, typ, Options{Threads: 1}), open(t, preset, typ, Options{Threads: 1})
+				lowered, hooked := steeredModel(t, preset, typ, Options{}), steeredModel(t, preset, typ, Options{})
 				hooked.native.off = true
 				r := rand.New(rand.NewPCG(7, 7))
 				plan := mustPlan(t,
@@ -74,7 +74,7 @@ func TestNativeVectorEqualsHook(t *testing.T) {
 				if lowered.native.loaded != plan.Fingerprint() || hooked.native.loaded != 0 {
 					t.Fatalf("loaded natively: %x and %x, want %x and 0", lowered.native.loaded, hooked.native.loaded, plan.Fingerprint())
 				}
-				plain := steered(t, open(t, preset, typ, Options{Threads: 1}), nil, steps)
+				plain := steered(t, steeredModel(t, preset, typ, Options{}), nil, steps)
 				if slices.Equal(a[0], plain[0]) {
 					t.Fatal("the plan did nothing")
 				}
