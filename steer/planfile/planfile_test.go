@@ -306,6 +306,20 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
+// TestManyValues: a YAML file that would take gigabytes is refused before it is
+// parsed; marks inside numbers do not count.
+func TestManyValues(t *testing.T) {
+	list := "version: 1\ninterventions:\n  - vector: [" + strings.Repeat("0,", MaxValues) + "]"
+	for _, text := range []string{list, strings.Repeat("[", MaxValues+1), strings.Repeat("- ", MaxValues+1), strings.Repeat("a: b\n", MaxValues)} {
+		if _, err := DecodeYAML(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), "more than 2097152 values") {
+			t.Errorf("%.20s...: %v", text, err)
+		}
+	}
+	if n := marks([]byte("[-1.5e-05, -2, -3]")); n != 3 {
+		t.Errorf("three numbers count as %d", n)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 3))
 	for range 8 {

@@ -29,12 +29,36 @@ func EncodeYAML(p *steer.Plan) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DecodeYAML reads what EncodeYAML writes, from at most MaxBytes: one document.
-// Anchors and aliases may be used, for a vector that several blocks share.
+// MaxValues bounds the values of a YAML file, vectors' numbers included: the
+// parser takes about 250 bytes for each, so that a hostile file could otherwise
+// take gigabytes. JSON has no such bound.
+const MaxValues = 2 << 20
+
+// marks is at least the number of nodes that a YAML parser would make of the
+// data: each is set apart by one of these marks.
+func marks(data []byte) (n int) {
+	for i, c := range data {
+		switch c {
+		case ',', ':', '[', '{', '?', '\n', '\r':
+			n++
+		case '-':
+			if i+1 == len(data) || data[i+1] == ' ' || data[i+1] == '\t' || data[i+1] == '\n' {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// DecodeYAML reads what EncodeYAML writes, from at most MaxBytes with at most
+// MaxValues values: one document. Anchors and aliases may be used, for a vector that several blocks share.
 func DecodeYAML(r io.Reader) (*steer.Plan, error) {
 	data, err := read(r)
 	if err != nil {
 		return nil, err
+	}
+	if marks(data) > MaxValues {
+		return nil, fmt.Errorf("plan file: more than %d values: write it as JSON, which is read with less memory", MaxValues)
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
