@@ -244,9 +244,8 @@ func (f *formula) row(name string, list []steer.Intervention, site steer.Site, r
 		off += (float64(is[i]) - want[i]) * (float64(is[i]) - want[i])
 		change += (want[i] - float64(was[site][i])) * (want[i] - float64(was[site][i]))
 	}
-	if change == 0 { // a clamp that found the row in its range
-		change = inner(want, want)
-	}
+	// A change of less than a thousandth of the row drowns in its rounding.
+	change = max(change, 1e-6*inner(want, want))
 	f.worst = max(f.worst, math.Sqrt(off/change))
 	if f.worst > 1e-4 {
 		f.t.Fatalf("%s: row %d is %.3g of the change from the formula", name, r, f.worst)
