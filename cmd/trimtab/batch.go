@@ -38,7 +38,7 @@ type batchFlags struct {
 
 func newBatch(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "batch", GroupID: "use", Short: "Answer a file of prompts, many at a time", Long: batchLong, Example: batchExample, Args: noArgs}
-	ef, sf, bf := newEngineFlags(c), newSampling(c), &batchFlags{}
+	ef, sf, kf, bf := newEngineFlags(c), newSampling(c), newRecording(c), &batchFlags{}
 	f := c.Flags()
 	f.StringVar(&bf.in, "in", "-", "`FILE` of requests, - for the standard input")
 	f.StringVar(&bf.out, "out", "-", "`FILE` of answers, - for the standard output")
@@ -48,10 +48,10 @@ func newBatch(a *app) *cobra.Command {
 	f.BoolVar(&bf.stats, "stats", false, "print counts and speed at the end")
 	f.SortFlags = false
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := errors.Join(ef.check(), sf.check(c), bf.check(c)); err != nil {
+		if err := errors.Join(ef.check(), sf.check(c), kf.check(c), bf.check(c)); err != nil {
 			return err
 		}
-		return batchCommand(c, a, ef, sf, bf)
+		return batchCommand(c, a, ef, sf, kf, bf)
 	}
 	return c
 }
@@ -75,12 +75,17 @@ func (b *batchFlags) schedule() runtime.Options {
 	return runtime.Options{Slots: b.parallel, Queue: b.parallel, NoCache: b.parallel == 1}
 }
 
-func batchCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, bf *batchFlags) (err error) {
+func batchCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, kf *recording, bf *batchFlags) (err error) {
 	files, err := bf.files(c, a)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, files.close()) }()
+	keep, err := kf.open(bf.parallel == 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, keep.close()) }() // after the sessions have ended
 	ctx, stop := a.interruptible(c.Context())
 	defer stop()
 	ef.cells = bf.cells
@@ -98,7 +103,9 @@ func batchCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, bf *b
 	show := newBatchProgress(a, files.size)
 	o := batch.Options{
 		In: files.in, Out: files.out, Parallel: bf.parallel, Abort: bf.abort, Done: files.done, Progress: show.report,
-		Generate: func(ctx context.Context, r *batch.Request) (*batch.Answer, error) { return m.generate(ctx, r, sf) },
+		Generate: func(ctx context.Context, r *batch.Request) (*batch.Answer, error) {
+			return m.generate(ctx, r, sf, keep)
+		},
 	}
 	p, err := batch.Run(ctx, o)
 	show.end(p, bf.stats)
@@ -119,7 +126,7 @@ func batchError(p batch.Progress, err error) error {
 
 // generate answers one request of a batch. Faults of the request are told from
 // faults of the engine.
-func (m *loaded) generate(ctx context.Context, r *batch.Request, s *sampling) (*batch.Answer, error) {
+func (m *loaded) generate(ctx context.Context, r *batch.Request, s *sampling, keep *recorder) (*batch.Answer, error) {
 	encode := func() (tokens, error) { return m.rawPrompt(r.Prompt) }
 	if r.Messages != nil {
 		encode = func() (tokens, error) { return m.chatPrompt(r.Messages) }
@@ -132,6 +139,7 @@ func (m *loaded) generate(ctx context.Context, r *batch.Request, s *sampling) (*
 	if err != nil {
 		return nil, err
 	}
+	cfg.Listener = runtime.Listeners(cfg.Listener, keep.listener(string(r.ID)))
 	st, err := m.sched.Submit(ctx, cfg)
 	if errors.Is(err, engine.ErrContextFull) {
 		return nil, &batch.RequestError{Err: err}

@@ -19,7 +19,7 @@ import (
 )
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "run", "batch", "engine", "engine install", "engine info", "model", "model inspect", "model random", "model bake", "steer", "steer inspect", "data", "data list", "data show", "data export", "bench decode"} {
+	for _, args := range []string{"", "run", "batch", "engine", "engine install", "engine info", "model", "model inspect", "model random", "model bake", "steer", "steer inspect", "trace", "trace show", "trace replay", "data", "data list", "data show", "data export", "bench decode"} {
 		t.Run(args, func(t *testing.T) {
 			s := newTest(t, "", enginetest.FakeConfig{})
 			if code := s.run(append(strings.Fields(args), "--help")...); code != codeOK || s.err.String() != "" {

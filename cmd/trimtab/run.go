@@ -37,7 +37,7 @@ type runFlags struct {
 
 func newRun(a *app) *cobra.Command {
 	c := &cobra.Command{Use: "run", GroupID: "use", Short: "Chat with a model, or answer one prompt", Long: runLong, Example: runExample, Args: noArgs}
-	ef, sf, rf := newEngineFlags(c), newSampling(c), &runFlags{}
+	ef, sf, kf, rf := newEngineFlags(c), newSampling(c), newRecording(c), &runFlags{}
 	f := c.Flags()
 	f.StringVarP(&rf.prompt, "prompt", "p", "", "answer this `TEXT` and end")
 	f.StringVar(&rf.system, "system", "", "`TEXT` of the system message")
@@ -46,13 +46,13 @@ func newRun(a *app) *cobra.Command {
 	f.BoolVar(&rf.stats, "stats", false, "print token counts and speed after each answer")
 	f.SortFlags = false
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := errors.Join(ef.check(), sf.check(c), rf.check(c)); err != nil {
+		if err := errors.Join(ef.check(), sf.check(c), kf.check(c), rf.check(c)); err != nil {
 			return err
 		}
 		if !c.Flags().Changed("seed") {
 			sf.params.Seed = rand.Uint64() >> 11 // few enough digits for every JSON reader
 		}
-		return runCommand(c, a, ef, sf, rf)
+		return runCommand(c, a, ef, sf, kf, rf)
 	}
 	return c
 }
@@ -72,7 +72,7 @@ func (r *runFlags) check(c *cobra.Command) error {
 // maxStdin bounds a prompt that is read from the standard input.
 const maxStdin = 4 << 20
 
-func runCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, rf *runFlags) error {
+func runCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, kf *recording, rf *runFlags) (err error) {
 	if rf.prompt == "" && !a.inTTY {
 		text, err := readPrompt(a.in)
 		if err != nil {
@@ -80,6 +80,11 @@ func runCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, rf *run
 		}
 		rf.prompt = text
 	}
+	keep, err := kf.open(true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, keep.close()) }() // after the sessions have ended
 	ctx, stop := a.interruptible(c.Context())
 	m, err := load(ctx, a, ef, runtime.Options{Slots: 1})
 	stop()
@@ -90,7 +95,7 @@ func runCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, rf *run
 	if err := m.prepare(sf); err != nil {
 		return err
 	}
-	t := &talk{app: a, model: m, sampling: sf, flags: rf}
+	t := &talk{app: a, model: m, sampling: sf, keep: keep, flags: rf}
 	if rf.prompt != "" {
 		return t.once(c.Context(), rf.prompt)
 	}
@@ -118,6 +123,7 @@ type talk struct {
 	app      *app
 	model    *loaded
 	sampling *sampling
+	keep     *recorder
 	flags    *runFlags
 	history  []batch.Message
 }
@@ -178,6 +184,7 @@ func (t *talk) answer(ctx context.Context, prompt []decode.Token) (*runtime.Resu
 	if err != nil {
 		return nil, err
 	}
+	cfg.Listener = runtime.Listeners(cfg.Listener, t.keep.listener(""))
 	st, err := t.model.sched.Submit(ctx, cfg)
 	if err != nil {
 		return nil, causeOr(ctx, err)

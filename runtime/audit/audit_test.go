@@ -332,7 +332,14 @@ func TestReader(t *testing.T) {
 	if !errors.Is(err, ErrBreaksOff) || len(g.Entries) != 1 || g.Entries[0].Outcome != "" {
 		t.Errorf("broken off: %v, %+v", err, g)
 	}
-	r := NewReader(strings.NewReader(good + "\n" + good))
+	r := NewReader(strings.NewReader(lines[0] + good))
+	if _, err := r.Next(); !errors.Is(err, ErrBreaksOff) {
+		t.Errorf("a log in front that breaks off: %v", err)
+	}
+	if g, err := r.Next(); err != nil || len(g.Entries) != 1 {
+		t.Errorf("behind one that breaks off: %v", err)
+	}
+	r = NewReader(strings.NewReader(good + "\n" + good))
 	for n := range 3 {
 		if _, err := r.Next(); (err == nil) != (n < 2) || n == 2 && err != io.EOF {
 			t.Errorf("log %d of a file with two: %v", n, err)

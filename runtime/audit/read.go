@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/trimtab/trimtab/internal/jsonl"
 )
@@ -39,6 +40,7 @@ type Entry struct {
 // errors, all of them with the line.
 type Reader struct {
 	lines *jsonl.Reader
+	held  *jsonl.Line // the header of the next log, read already
 }
 
 // NewReader reads from r.
@@ -46,8 +48,8 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{lines: jsonl.NewReader(r, jsonl.Limits{Line: maxLine})}
 }
 
-// Next returns the next log, or io.EOF. With ErrBreaksOff the Log is there.
-// After another error the Reader is of no further use.
+// Next returns the next log, or io.EOF. With ErrBreaksOff the Log is there, and
+// the next one can be read. After another error the Reader is of no further use.
 func (r *Reader) Next() (*Log, error) {
 	g := &Log{}
 	if err := r.header(g); err != nil {
@@ -61,6 +63,11 @@ func (r *Reader) Next() (*Log, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("audit: %w", err)
 		}
+		if kindOf(line) == "audit" {
+			line.Data = slices.Clone(line.Data)
+			r.held = &line
+			return g, fmt.Errorf("audit: line %d: %w after %d entries, another one begins", line.Number, ErrBreaksOff, len(g.Entries))
+		}
 		last, err := p.add(line)
 		if err != nil {
 			return nil, fmt.Errorf("audit: %w", at(line, err))
@@ -72,8 +79,17 @@ func (r *Reader) Next() (*Log, error) {
 	return nil, fmt.Errorf("audit: a log of more than %d records", maxRecords)
 }
 
+// first is the line that the next log begins with.
+func (r *Reader) first() (line jsonl.Line, err error) {
+	if r.held == nil {
+		return r.lines.Next()
+	}
+	line, r.held = *r.held, nil
+	return line, nil
+}
+
 func (r *Reader) header(g *Log) error {
-	line, err := r.lines.Next()
+	line, err := r.first()
 	if err == io.EOF {
 		return io.EOF
 	} else if err != nil {
