@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/steer"
 )
 
@@ -15,9 +16,14 @@ import (
 type Window struct {
 	From *int `json:"from"`
 	To   *int `json:"to"`
+	// Tokens, if there are any, must contain the row's own token.
+	Tokens []decode.Token `json:"tokens,omitempty"`
 }
 
 func (w Window) String() string {
+	if len(w.Tokens) > 0 {
+		return Window{w.From, w.To, nil}.String() + fmt.Sprintf(" at %d tokens", len(w.Tokens))
+	}
 	from, to := "", ""
 	if w.From != nil {
 		from = fmt.Sprint(*w.From)
@@ -59,6 +65,7 @@ type Trial struct {
 	Margin Estimate // log p(chosen) - log p(rejected), in nats per answer
 	Effect Estimate // what the choice goes by: the gain of log p(chosen) over the unsteered model, with the loss of log p(rejected) as far as it is no larger
 	KL     float64  // mean per token on neutral prompts, in nats
+	Score  Estimate // by [Options.Judge]; N is 0 where it was not asked
 }
 
 // Estimate is a mean over pairs.
@@ -89,8 +96,12 @@ func estimate(x []float64) Estimate {
 
 // plan adds direction, times dose, at a layer in a window.
 func plan(layer int, direction []float32, w Window, dose float64) (*steer.Plan, error) {
+	when := steer.When{From: w.From, To: w.To}
+	for _, t := range w.Tokens {
+		when.Tokens = append(when.Tokens, int32(t))
+	}
 	return steer.NewPlan(steer.Intervention{Site: steer.Site{Layer: layer}, Op: steer.Add, Vector: direction,
-		Scale: float32(dose), When: steer.When{From: w.From, To: w.To}})
+		Scale: float32(dose), When: when})
 }
 
 // candidate is a cell with its direction, scaled to the activation's norm.
@@ -101,7 +112,7 @@ type candidate struct {
 
 // candidates makes the method's direction at each cell it considers; cells
 // where both sides are equal drop out.
-func (m *Moments) candidates(by Method) ([]candidate, error) {
+func (m *Moments) candidates(by Method, may func(Cell) bool) ([]candidate, error) {
 	var list []candidate
 	var last error
 	add := func(c int) {
@@ -116,12 +127,14 @@ func (m *Moments) candidates(by Method) ([]candidate, error) {
 		last = fmt.Errorf("%s: %w", m.Cells[c], err)
 	}
 	if by == PaLRS {
-		if c := m.MostAligned(func(Cell) bool { return true }); c >= 0 {
+		if c := m.MostAligned(may); c >= 0 {
 			add(c)
 		}
 	} else {
 		for c := range m.Cells {
-			add(c)
+			if may(m.Cells[c]) {
+				add(c)
+			}
 		}
 	}
 	if len(list) == 0 {
@@ -151,58 +164,83 @@ func (f *fitter) plans(arms []arm) ([]*steer.Plan, error) {
 // Bounds of the search. A full product of cells, windows and doses would cost
 // ten times as much and, on few pairs, mostly fit noise.
 const (
-	entrants    = 16 // cells, the most separated, that are tried at all
+	entrants    = 12 // cells that are tried at all
 	finalists   = 3  // cells that every window is tried at
 	survivors   = 2  // cells that get every dose in their best window
-	screenPairs = 12 // validation pairs that decide about cells and windows
-	gridPairs   = 32 // and about doses
+	screenPairs = 8  // validation pairs that decide about cells and windows
+	gridPairs   = 24 // and about doses
 	extensions  = 6  // doses beyond the grid, each a quarter higher
 )
 
-// search narrows the candidates: to the most separated cells, to cells in one window, then windows, both
-// at two doses on a few pairs, then doses on more.
+// search narrows the candidates: to cells whose sides are well apart, of every
+// kind of place, then to cells in the first two windows, then windows, both at
+// two doses on a few pairs, then doses on more.
 func (f *fitter) search(ctx context.Context, list []candidate) ([]Trial, error) {
 	val := f.validation[:min(len(f.validation), screenPairs)]
-	list = slices.Clone(list)
-	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(f.m.Separation(b.cell), f.m.Separation(a.cell)) })
-	list = list[:min(len(list), entrants)]
-	arms := make([]arm, len(list))
-	for i, c := range list {
-		arms[i] = arm{candidate: c, window: f.o.Windows[0]}
-	}
-	arms, err := f.screen(ctx, arms, val, "choosing layer and place")
+	arms, err := f.screen(ctx, product(f.enter(list), f.o.Windows[:min(len(f.o.Windows), 2)]), val, "choosing layer and place")
 	if err != nil {
 		return nil, err
 	}
-	var all []arm
-	for _, a := range arms[:min(len(arms), finalists)] {
-		for _, w := range f.o.Windows {
-			all = append(all, arm{candidate: a.candidate, window: w})
-		}
+	var best []candidate
+	for _, a := range firsts(arms, finalists) {
+		best = append(best, a.candidate)
 	}
-	if arms, err = f.screen(ctx, all, val, "choosing rows"); err != nil {
+	if arms, err = f.screen(ctx, product(best, f.o.Windows), val, "choosing rows"); err != nil {
 		return nil, err
 	}
-	return f.doses(ctx, firsts(arms))
+	return f.doses(ctx, firsts(arms, survivors))
 }
 
-// firsts keeps each cell's best window, of the best cells.
-func firsts(arms []arm) (out []arm) {
+// enter picks the cells that are tried at all, in turn from every kind of place
+// the one whose sides are best separated: what kind carries a behaviour is not
+// to be seen from the separation.
+func (f *fitter) enter(list []candidate) []candidate {
+	byKind := map[Kind][]candidate{}
+	for _, c := range list {
+		k := f.m.Cells[c.cell].Place.Kind
+		byKind[k] = append(byKind[k], c)
+	}
+	for _, l := range byKind {
+		slices.SortStableFunc(l, func(a, b candidate) int { return cmp.Compare(f.m.Separation(b.cell), f.m.Separation(a.cell)) })
+	}
+	var out []candidate
+	for i := 0; len(out) < min(len(list), entrants); i++ {
+		for k := range Kind(len(kindNames)) {
+			if i < len(byKind[k]) && len(out) < entrants {
+				out = append(out, byKind[k][i])
+			}
+		}
+	}
+	return out
+}
+
+func product(list []candidate, windows []Window) (arms []arm) {
+	for _, c := range list {
+		for _, w := range windows {
+			arms = append(arms, arm{candidate: c, window: w})
+		}
+	}
+	return arms
+}
+
+// firsts keeps each cell's best window, of the n best cells.
+func firsts(arms []arm, n int) (out []arm) {
 	for _, a := range arms {
-		if len(out) < survivors && !slices.ContainsFunc(out, func(b arm) bool { return b.cell == a.cell }) {
+		if len(out) < n && !slices.ContainsFunc(out, func(b arm) bool { return b.cell == a.cell }) {
 			out = append(out, a)
 		}
 	}
 	return out
 }
 
-// screen sorts arms by their better mean effect at a medium and at the highest
-// dose, best first.
+// screen sorts arms by their better mean effect at a low and a medium dose of the
+// grid, best first.
 func (f *fitter) screen(ctx context.Context, arms []arm, val []contest, stage string) ([]arm, error) {
 	if len(arms) <= 1 {
 		return arms, nil
 	}
-	doses := []float64{f.o.Doses[len(f.o.Doses)/2], slices.Max(f.o.Doses)}
+	n := len(f.o.Doses)
+	doses := []float64{f.o.Doses[n/4], f.o.Doses[n/2]}
 	var tried []arm
 	for _, a := range arms {
 		for _, a.dose = range doses {
@@ -219,7 +257,10 @@ func (f *fitter) screen(ctx context.Context, arms []arm, val []contest, stage st
 	}
 	order, score := make([]int, len(arms)), make([]float64, len(arms))
 	for i := range arms {
-		order[i], score[i] = i, max(effectsOf(x[2*i], f.base).Mean, effectsOf(x[2*i+1], f.base).Mean)
+		order[i], score[i] = i, math.Inf(-1)
+		for k := range doses {
+			score[i] = max(score[i], effectsOf(x[i*len(doses)+k], f.base).Mean)
+		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(score[b], score[a]) })
 	out := make([]arm, len(arms))
@@ -246,7 +287,7 @@ func (f *fitter) doses(ctx context.Context, arms []arm) ([]Trial, error) {
 		}
 		doses = []float64{1.25 * top}
 	}
-	return trials, nil
+	return f.refine(ctx, arms, trials)
 }
 
 func (f *fitter) trials(ctx context.Context, arms []arm, doses []float64) ([]Trial, error) {

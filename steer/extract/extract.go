@@ -57,25 +57,35 @@ const (
 	Echo
 	// AnswerMean: the mean over the answer's tokens. CAA reads here.
 	AnswerMean
+	// Shown: what the pair leaves in a later answer. Question, answer and the
+	// question once more stand before either of the two answers; the rows of
+	// the last answer are read, each as much as it matters there which answer
+	// was shown (the divergence of the next token). Both sides read the same
+	// words, so the words themselves cancel out. This finds what a model
+	// decides late in a sentence.
+	Shown
 	// PromptEnd: the template's tokens after the user's turn, without any
 	// answer; the last is the last prompt token. Only for pairs whose prompts
 	// differ.
 	PromptEnd
 )
 
-var kindNames = [...]string{AnswerEnd: "answer-end", Echo: "echo", AnswerMean: "answer-mean", PromptEnd: "prompt-end"}
+var kindNames = [...]string{AnswerEnd: "answer-end", Echo: "echo", AnswerMean: "answer-mean", Shown: "shown", PromptEnd: "prompt-end"}
+
+// whole reports that the kind is one place and counts no offsets.
+func (k Kind) whole() bool { return k == AnswerMean || k == Shown }
 
 // Place is one place to read states at.
 type Place struct {
 	Kind   Kind
-	Offset int // 0 for AnswerMean
+	Offset int // 0 for AnswerMean and Shown
 }
 
 func (p Place) String() string {
 	if int(p.Kind) >= len(kindNames) {
 		return fmt.Sprintf("place(%d)", p.Kind)
 	}
-	if p.Kind == AnswerMean {
+	if p.Kind.whole() {
 		return kindNames[p.Kind]
 	}
 	return fmt.Sprintf("%s+%d", kindNames[p.Kind], p.Offset)
@@ -85,7 +95,7 @@ func (p Place) String() string {
 func ParsePlace(s string) (Place, error) {
 	name, number, has := strings.Cut(s, "+")
 	for k, known := range kindNames {
-		if known != name || has == (Kind(k) == AnswerMean) {
+		if known != name || has == Kind(k).whole() {
 			continue
 		}
 		n := 0
@@ -97,7 +107,7 @@ func ParsePlace(s string) (Place, error) {
 		}
 		return Place{Kind(k), n}, nil
 	}
-	return Place{}, fmt.Errorf("place %q: want answer-end+N, echo+N, answer-mean or prompt-end+N with N below %d", s, maxTail)
+	return Place{}, fmt.Errorf("place %q: want answer-end+N, echo+N, answer-mean, shown or prompt-end+N with N below %d", s, maxTail)
 }
 
 // Cell is a place at a layer. Layer counts blocks from 0 and means the residual

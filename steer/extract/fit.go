@@ -19,6 +19,9 @@ type Options struct {
 	Places  []Place   // default: all that the method reads
 	Doses   []float64 // default Doses()
 	Windows []Window  // default Windows()
+	// Focus also tries to steer only where it matters: the rows from the last
+	// prompt token on that hold one of [Moments.Occasions].
+	Focus bool
 
 	// Neutral are prompts that have nothing to do with the behaviour. The mean
 	// KL divergence on the model's own answers to them must stay within MaxKL.
@@ -29,6 +32,18 @@ type Options struct {
 	// that a vector has to be compared with; empty leaves that control out.
 	Cue  string
 	Seed uint64 // of the splits and of the random controls
+
+	// Judge, if set, has the last word among the likeliest trials within the
+	// budget: it answers prompts of its own, none of them of the test split,
+	// under each plan, equal prompts in equal order, and scores the answers. It
+	// may drive the engine until it returns.
+	Judge func(ctx context.Context, plans []*steer.Plan) ([][]float64, error)
+	// States are moments read before, with rows where the method needs them, in
+	// place of those of the train split: several methods share one reading.
+	// Cells beyond Layers and Places are left alone.
+	States *Moments
+	// Bare leaves the test split alone: the caller measures it himself.
+	Bare bool
 
 	Progress func(Progress)
 }
@@ -57,6 +72,8 @@ type Result struct {
 	DataHash string
 	model    *engine.Info
 	seen     int // pairs whose rows were kept
+	cell     int
+	moments  *Moments
 }
 
 // topLimit is the TopShare above which a warning is due.
@@ -193,10 +210,12 @@ func (f *fitter) report(stage string, total int) func(int) {
 
 func (f *fitter) fit(ctx context.Context) (*Result, error) {
 	var err error
-	f.m, err = read(ctx, f.e, f.layout, f.splits.Train, f.o.Layers, f.o.Places,
-		ReadOptions{Rows: f.o.Method.needsRows(), Seed: f.o.Seed, Progress: f.o.Progress})
-	if err != nil {
-		return nil, err
+	if f.m = f.o.States; f.m == nil {
+		f.m, err = read(ctx, f.e, f.layout, f.splits.Train, f.o.Layers, f.o.Places,
+			ReadOptions{Rows: f.o.Method.needsRows(), Seed: f.o.Seed, Progress: f.o.Progress})
+		if err != nil {
+			return nil, err
+		}
 	}
 	if f.validation, err = f.layout.contests(f.splits.Validation, nil); err != nil {
 		return nil, fmt.Errorf("validation: %w", err)
@@ -210,11 +229,31 @@ func (f *fitter) fit(ctx context.Context) (*Result, error) {
 	if f.neutral, err = f.neutrals(ctx); err != nil {
 		return nil, fmt.Errorf("neutral prompts: %w", err)
 	}
-	list, err := f.m.candidates(f.o.Method)
+	if f.o.Focus {
+		f.focus()
+	}
+	list, err := f.m.candidates(f.o.Method, f.may)
 	if err != nil {
 		return nil, err
 	}
 	return f.choose(ctx, list)
+}
+
+// may reports whether a cell is to be considered.
+func (f *fitter) may(c Cell) bool {
+	return slices.Contains(f.o.Layers, c.Layer) && slices.Contains(f.o.Places, c.Place)
+}
+
+// focusShare is the share of the weight that the focus covers.
+const focusShare = 0.9
+
+// focus adds the window of the rows where the difference matters, as the first.
+func (f *fitter) focus() {
+	if tokens := f.m.Occasions(focusShare); tokens != nil {
+		w := Rows(-1, -1)
+		w.Tokens = tokens
+		f.o.Windows = slices.Insert(slices.Clone(f.o.Windows), 0, w)
+	}
 }
 
 // neutrals are the neutral prompts with the unsteered model's answers.
@@ -238,13 +277,21 @@ func (f *fitter) choose(ctx context.Context, list []candidate) (*Result, error) 
 		return nil, err
 	}
 	at, guarded := pick(r.Trials, f.o.MaxKL)
+	if f.o.Judge != nil && guarded {
+		if at, err = f.judge(ctx, r.Trials, list); err != nil {
+			return nil, fmt.Errorf("judge: %w", err)
+		}
+	}
 	r.Chosen = r.Trials[at]
 	c := list[slices.IndexFunc(list, func(c candidate) bool { return f.m.Cells[c.cell] == r.Chosen.Cell })]
 	r.Direction, r.MeanNorm = c.direction, length(f.m.MeanChosen(c.cell))
 	r.Alignment, r.TopShare = f.m.Alignment(c.cell), topShare(c.direction)
 	r.Baseline = marginsOf(f.base)
-	if r.Controls, err = f.controls(ctx, r, c.cell); err != nil {
-		return nil, err
+	r.cell, r.moments = c.cell, f.m
+	if !f.o.Bare {
+		if r.Controls, err = f.controls(ctx, r, c.cell); err != nil {
+			return nil, err
+		}
 	}
 	r.warn(guarded, f.o.MaxKL)
 	return r, nil
@@ -263,6 +310,9 @@ func (r *Result) warn(guarded bool, maxKL float64) {
 	}
 	if e := r.Chosen.Effect; e.Mean <= 2*e.Error {
 		say("the chosen answers are not clearly likelier than in the unsteered model: the vector may do nothing")
+	}
+	if len(r.Controls) == 0 {
+		return
 	}
 	fit := r.Controls[1].Effect
 	for _, c := range r.Controls[2:] {

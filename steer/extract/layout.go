@@ -67,7 +67,7 @@ func commonPrefix(a, b []decode.Token) int {
 
 // places lists every place of a kind that this template has.
 func (l *layout) places(k Kind) []Place {
-	n := map[Kind]int{AnswerEnd: l.answerTail, Echo: l.userTail, AnswerMean: 1, PromptEnd: l.userTail}[k]
+	n := map[Kind]int{AnswerEnd: l.answerTail, Echo: l.userTail, AnswerMean: 1, Shown: 1, PromptEnd: l.userTail}[k]
 	out := make([]Place, min(n, maxTail))
 	for i := range out {
 		out[i] = Place{k, i}
@@ -148,6 +148,9 @@ func (l *layout) texts(turns []engine.Message, answer string, want []Place) ([]t
 	var a *answered
 	var list []text
 	for i, p := range want {
+		if p.Kind == Shown {
+			continue // read by itself, in couples
+		}
 		if p.Kind != PromptEnd && a == nil {
 			var err error
 			if a, err = l.answer(turns, answer); err != nil {

@@ -18,8 +18,9 @@ const (
 	// PaLRS: mean difference at the template's tokens after the answer, at any
 	// layer, at the cell most aligned with mu+ (Eq. 1-5 as published).
 	PaLRS Method = "palrs"
-	// Guarded is PaLRS with the cell chosen on validation pairs, and the
-	// question once more behind the answer as a further place.
+	// Guarded is PaLRS with the cell chosen on validation pairs, and as further
+	// places the question once more behind the answer, and what the answer
+	// leaves in a later one.
 	Guarded Method = "palrs-guarded"
 	// CAA: mean difference of the mean over the answer's tokens.
 	CAA Method = "caa"
@@ -52,11 +53,11 @@ func (m Method) kinds() []Kind {
 	case PaLRS:
 		return []Kind{AnswerEnd}
 	case Guarded:
-		return []Kind{AnswerEnd, Echo}
+		return []Kind{AnswerEnd, Echo, Shown}
 	case CAA:
 		return []Kind{AnswerMean}
 	}
-	return []Kind{AnswerEnd, Echo, AnswerMean}
+	return []Kind{AnswerEnd, Echo, AnswerMean, Shown}
 }
 
 // needsRows reports that sums are not enough.

@@ -3,7 +3,10 @@ package extract
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
+
+	"github.com/trimtab/trimtab/decode"
 )
 
 // Moments are the running sums of states over pairs, for every cell: what the
@@ -19,11 +22,12 @@ type Moments struct {
 	plus, minus, shuffled [][]float64
 	squares               []float64 // sums of |x+ - x-|^2
 	rowsPlus, rowsMinus   [][][]float32
+	occasions             map[decode.Token]float64 // see Occasions
 }
 
 // NewMoments makes empty sums. keep bounds how many pairs' rows are kept.
 func NewMoments(cells []Cell, width, keep int) *Moments {
-	m := &Moments{Cells: slices.Clone(cells), Width: width, Keep: keep}
+	m := &Moments{Cells: slices.Clone(cells), Width: width, Keep: keep, occasions: map[decode.Token]float64{}}
 	m.plus, m.minus, m.shuffled = zeros(len(cells), width), zeros(len(cells), width), zeros(len(cells), width)
 	m.squares = make([]float64, len(cells))
 	m.rowsPlus, m.rowsMinus = make([][][]float32, len(cells)), make([][][]float32, len(cells))
@@ -69,6 +73,20 @@ func narrow(row []float64) []float32 {
 	return out
 }
 
+// Mirrored are the moments of the same pairs with both sides exchanged: those of
+// the opposite behaviour. They share memory with m.
+func (m *Moments) Mirrored() *Moments {
+	c := *m
+	c.plus, c.minus, c.rowsPlus, c.rowsMinus = m.minus, m.plus, m.rowsMinus, m.rowsPlus
+	c.shuffled = zeros(len(m.Cells), m.Width)
+	for i, row := range m.shuffled {
+		for j, x := range row {
+			c.shuffled[i][j] = -x
+		}
+	}
+	return &c
+}
+
 // MeanChosen is mu+ of a cell.
 func (m *Moments) MeanChosen(cell int) []float64 { return m.mean(m.plus[cell]) }
 
@@ -83,6 +101,25 @@ func (m *Moments) Difference(cell int) []float64 {
 
 // Shuffled is the difference with the labels of every other pair exchanged.
 func (m *Moments) Shuffled(cell int) []float64 { return m.mean(m.shuffled[cell]) }
+
+// shuffledBy draws the half anew, where all rows were kept.
+func (m *Moments) shuffledBy(cell int, seed uint64) []float64 {
+	if len(m.rowsPlus[cell]) < m.Pairs {
+		return m.Shuffled(cell)
+	}
+	order := rand.New(rand.NewPCG(seed, 0x73687566)).Perm(m.Pairs)
+	d := make([]float64, m.Width)
+	for k, n := range order {
+		sign := 1.0
+		if k < m.Pairs/2 {
+			sign = -1
+		}
+		for i, p := range m.rowsPlus[cell][n] {
+			d[i] += sign * (float64(p) - float64(m.rowsMinus[cell][n][i])) / float64(m.Pairs)
+		}
+	}
+	return d
+}
 
 func (m *Moments) mean(sum []float64) []float64 {
 	out := make([]float64, len(sum))

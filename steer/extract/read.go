@@ -136,7 +136,11 @@ func (r *reader) batch(ctx context.Context, d *driver, pairs []Pair, first int, 
 			}
 		}
 	}
-	if err := d.run(ctx, jobs, nil); err != nil {
+	err := d.run(ctx, jobs, nil)
+	if err == nil {
+		err = r.shown(ctx, d.e, pairs, first, states)
+	}
+	if err != nil {
 		return fmt.Errorf("pairs %d to %d: %w", first, first+len(pairs)-1, err)
 	}
 	for i := range pairs {
