@@ -94,7 +94,8 @@ type Action struct {
 	// most MaxForce: the text of a refusal, a choice made by the policy. They
 	// are text like any other: fed, accepted by the processor, held back,
 	// observed, and judged one by one with Step.Forced. No truncation keeps one
-	// out, but one that is banned or that a grammar forbids is a fault. What is
+	// out, and no ban of an earlier action; but one that this action bans or that
+	// the processor forbids, a grammar for instance, is a fault. What is
 	// still to come of them ends with the next rewind, and is replaced by the
 	// next Force. It cannot go with Stop.
 	Force []decode.Token

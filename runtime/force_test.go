@@ -259,3 +259,23 @@ func TestForceReplays(t *testing.T) {
 		t.Errorf("%d forced tokens only", forcedTokens)
 	}
 }
+
+// TestForceLiftsBans: a refusal does not fail for what was banned at its place
+// while there was hope.
+func TestForceLiftsBans(t *testing.T) {
+	tries := 0
+	cfg := Config{Engine: steady(t, "I am"), Prompt: prompt}
+	cfg.Policy = judge(func(s *Step) (Action, error) {
+		if s.Index != 2 || s.Forced {
+			return Action{}, nil
+		}
+		if tries++; tries == 1 {
+			return Action{Kind: Rewind, Ban: enginetest.Tokens("aN")}, nil
+		}
+		return Action{Kind: Rewind, Force: enginetest.Tokens("No."), Final: true}, nil
+	})
+	r, _, err := generate(t, cfg)
+	if err != nil || r.Text != "I No." || tries != 2 {
+		t.Errorf("%v, %+v after %d tries", err, r, tries)
+	}
+}

@@ -17,6 +17,9 @@ func (s *Session) rewind() (FinishReason, bool, error) {
 	if err := s.forget(n); err != nil {
 		return "", false, err
 	}
+	if len(a.Force) > 0 {
+		s.bans = s.bans[:0]
+	}
 	s.bans, s.yield = append(s.bans, a.Ban...), a.Yield
 	s.force.drop()
 	s.force.set(a)
