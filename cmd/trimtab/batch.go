@@ -88,7 +88,7 @@ func batchCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, kf *r
 	defer func() { err = errors.Join(err, keep.close()) }() // after the sessions have ended
 	ctx, stop := a.interruptible(c.Context())
 	defer stop()
-	ef.cells = bf.cells
+	ef.cells, ef.shadows = bf.cells, sf.shadowing.wanted()
 	m, err := load(ctx, a, ef, bf.schedule())
 	if err != nil {
 		return err

@@ -112,6 +112,7 @@ func (t *talk) reply(ctx context.Context, text string) error {
 	switch {
 	case err == nil:
 		t.stats(r)
+		t.clean(ctx)
 		return nil
 	case errors.Is(err, errInterrupted):
 		fmt.Fprintln(t.app.err, "(stopped; this exchange is forgotten)")

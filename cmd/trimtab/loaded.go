@@ -106,7 +106,16 @@ func (m *loaded) rawPrompt(text string) ([]decode.Token, error) {
 // chatPrompt renders a conversation with the model's template. No message can
 // forge a control word.
 func (m *loaded) chatPrompt(messages []batch.Message) ([]decode.Token, error) {
-	in := chat.Input{AddGenerationPrompt: true, Now: m.now}
+	return m.render(messages, true)
+}
+
+// transcript renders a conversation as it stands at the start of later prompts.
+func (m *loaded) transcript(messages []batch.Message) ([]decode.Token, error) {
+	return m.render(messages, false)
+}
+
+func (m *loaded) render(messages []batch.Message, answer bool) ([]decode.Token, error) {
+	in := chat.Input{AddGenerationPrompt: answer, Now: m.now}
 	for _, msg := range messages {
 		in.Messages = append(in.Messages, chat.Message{Role: msg.Role, Content: msg.Content})
 	}
@@ -120,6 +129,7 @@ func answerOf(r *runtime.Result) *batch.Answer {
 		a.Tokens = append(a.Tokens, int32(t))
 	}
 	a.Usage = batch.Usage{PromptTokens: r.Usage.PromptTokens, CompletionTokens: r.Usage.CompletionTokens}
+	a.Shadow = divergenceOf(r.Shadow)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 	a.Timings = batch.Timings{Queued: ms(r.Timings.Queued), FirstToken: ms(r.Timings.FirstToken), Total: ms(r.Timings.Total)}
 	return a

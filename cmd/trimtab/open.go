@@ -35,7 +35,8 @@ type engineFlags struct {
 	threads    int
 	context    int
 	gpuLayers  int
-	cells      int // of `batch`
+	cells      int  // of `batch`
+	shadows    bool // every text runs with a second sequence
 	command    *cobra.Command
 }
 
@@ -72,6 +73,9 @@ func (e *engineFlags) check() error {
 const spareSequences = 3
 
 func (e *engineFlags) options(a *app, parallel int) openOptions {
+	if e.shadows {
+		parallel *= 2
+	}
 	o := openOptions{model: e.model, lib: e.lib, env: a.env, parallel: parallel}
 	o.llama = llamacpp.Options{Threads: e.threads, Context: e.context, Cells: e.cells, MaxSequences: min(parallel+spareSequences, 256)}
 	switch {

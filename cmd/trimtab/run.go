@@ -33,6 +33,7 @@ const runExample = `  trimtab run
 type runFlags struct {
 	prompt, system   string
 	raw, json, stats bool
+	cleanTurns       bool
 }
 
 func newRun(a *app) *cobra.Command {
@@ -44,9 +45,10 @@ func newRun(a *app) *cobra.Command {
 	f.BoolVar(&rf.raw, "raw", false, "continue the text as it is, without a chat template")
 	f.BoolVar(&rf.json, "json", false, "print each answer as one JSON object, when it is done")
 	f.BoolVar(&rf.stats, "stats", false, "print token counts and speed after each answer")
+	f.BoolVar(&rf.cleanTurns, "clean-turns", false, "steer the turn that is answered only: earlier turns are fed again unsteered")
 	f.SortFlags = false
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := errors.Join(ef.check(), sf.check(c), kf.check(c), rf.check(c)); err != nil {
+		if err := errors.Join(ef.check(), sf.check(c), kf.check(c), rf.check(c, sf)); err != nil {
 			return err
 		}
 		if !c.Flags().Changed("seed") {
@@ -57,8 +59,12 @@ func newRun(a *app) *cobra.Command {
 	return c
 }
 
-func (r *runFlags) check(c *cobra.Command) error {
+func (r *runFlags) check(c *cobra.Command, s *sampling) error {
 	switch {
+	case r.cleanTurns && s.steering.expr == nil:
+		return usagef(c, "--clean-turns keeps steering out of later turns, but nothing steers: give --vector NAME=FILE")
+	case r.cleanTurns && r.raw:
+		return usagef(c, "--clean-turns and --raw exclude each other: raw text has no turns")
 	case r.prompt == "" && c.Flags().Changed("prompt"):
 		return usagef(c, "--prompt is empty")
 	case r.raw && r.system != "":
@@ -86,6 +92,7 @@ func runCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, kf *rec
 	}
 	defer func() { err = errors.Join(err, keep.close()) }() // after the sessions have ended
 	ctx, stop := a.interruptible(c.Context())
+	ef.shadows = sf.shadowing.wanted()
 	m, err := load(ctx, a, ef, runtime.Options{Slots: 1})
 	stop()
 	if err != nil {
@@ -126,6 +133,7 @@ type talk struct {
 	keep     *recorder
 	flags    *runFlags
 	history  []batch.Message
+	cleaning *runtime.Stream // feeds the conversation again without steering; nil for none
 }
 
 // once answers one prompt. An interrupted answer is an error.
@@ -150,7 +158,12 @@ func (t *talk) turn(ctx context.Context, prompt string) (*runtime.Result, error)
 	if err != nil {
 		return nil, badInput("prompt: %w", err)
 	}
-	r, err := t.answer(ctx, tokens)
+	from, err := t.cleanFrom(tokens)
+	if err != nil {
+		return nil, badInput("prompt: %w", err)
+	}
+	t.stopCleaning()
+	r, err := t.answer(ctx, tokens, from)
 	if err != nil {
 		return r, err
 	}
@@ -179,11 +192,12 @@ func (t *talk) encode(messages []batch.Message, prompt string) ([]decode.Token, 
 }
 
 // answer runs one generation and writes its text as it leaves.
-func (t *talk) answer(ctx context.Context, prompt []decode.Token) (*runtime.Result, error) {
+func (t *talk) answer(ctx context.Context, prompt []decode.Token, planFrom int) (*runtime.Result, error) {
 	cfg, err := t.sampling.config(t.model, prompt)
 	if err != nil {
 		return nil, err
 	}
+	cfg.PlanFrom = planFrom
 	cfg.Listener = runtime.Listeners(cfg.Listener, t.keep.listener(""))
 	st, err := t.model.sched.Submit(ctx, cfg)
 	if err != nil {
@@ -233,6 +247,9 @@ func (t *talk) stats(r *runtime.Result) {
 	fmt.Fprintf(t.app.err, "prompt %d tokens (%d cached), first token after %.0f ms; answer %d tokens, %s; %s, seed %d\n",
 		u.PromptTokens, u.CachedTokens, d.FirstToken.Seconds()*1000, u.CompletionTokens, speed(u.CompletionTokens-1, (d.Total-d.FirstToken).Seconds()),
 		r.FinishReason, t.sampling.params.Seed)
+	if r.Shadow != nil {
+		fmt.Fprintln(t.app.err, divergenceLine(r.Shadow))
+	}
 }
 
 func speed(n int, seconds float64) string {

@@ -19,6 +19,7 @@ type sampling struct {
 	maxTokens int
 	stop      []string
 	steering  *steering
+	shadowing *shadowing
 
 	flags *pflag.FlagSet
 }
@@ -41,13 +42,16 @@ func newSampling(c *cobra.Command) *sampling {
 	f.Uint64Var(&p.Seed, "seed", 0, "seed of every random choice")
 	f.IntVar(&s.maxTokens, "max-tokens", 0, "longest answer in tokens (default 512, or what fits)")
 	f.StringArrayVar(&s.stop, "stop", nil, "`TEXT` that ends the answer; may be given several times")
-	s.steering = newSteering(c)
+	s.steering, s.shadowing = newSteering(c), newShadowing(c)
 	return s
 }
 
 // check reports wrong values before a model is loaded.
 func (s *sampling) check(c *cobra.Command) error {
 	if err := s.steering.check(c); err != nil {
+		return err
+	}
+	if err := s.shadowing.check(c, s.steering.expr != nil); err != nil {
 		return err
 	}
 	if err := s.params.Validate(); err != nil {
@@ -75,7 +79,7 @@ func (s *sampling) config(m *loaded, prompt []decode.Token) (runtime.Config, err
 	}
 	cfg := runtime.Config{
 		Engine: m.engine, Prompt: prompt, Processor: chain, Sampler: s.params.Sampler(), Seed: s.params.Seed,
-		MaxTokens: s.maxTokens, Stop: s.stop, Plan: m.plan,
+		MaxTokens: s.maxTokens, Stop: s.stop, Plan: m.plan, Shadow: s.shadowing.config(),
 	}
 	if cfg.MaxTokens == 0 {
 		cfg.MaxTokens, cfg.ClampMaxTokens = defaultMaxTokens, true

@@ -89,6 +89,21 @@ type Answer struct {
 	FinishReason string  `json:"finish_reason"`
 	Usage        Usage   `json:"usage"`
 	Timings      Timings `json:"timings"`
+
+	Shadow *Divergence `json:"shadow,omitempty"` // nil when nothing was measured
+}
+
+// Divergence is how far steering moved the model: KL(steered || unsteered).
+type Divergence struct {
+	KL        []float64 `json:"kl"` // nats, beside the tokens
+	Mean      float64   `json:"mean"`
+	Max       float64   `json:"max"`
+	Total     float64   `json:"total"`
+	Worst     int       `json:"worst"`      // the token with Max, -1 for none
+	LeastDose float64   `json:"least_dose"` // factor on the dose
+	Lowered   int       `json:"lowered"`    // tokens at a lower dose
+	Unsteered int       `json:"unsteered"`  // of those, drawn from the unsteered row
+	Tries     int       `json:"tries"`      // rows that were fed again or given up
 }
 
 // Usage counts tokens.
