@@ -42,6 +42,9 @@ func newSteerCompare(a *app) *cobra.Command {
 	f.StringVar(&cf.color, "color", "auto", "mark tokens by their divergence: auto, always or never")
 	f.BoolVar(&cf.json, "json", false, "print one JSON object")
 	f.SortFlags = false
+	for _, name := range notCompared {
+		_ = f.MarkHidden(name) // fails only where the flag is not there to be hidden
+	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if err := errors.Join(ef.check(), sf.check(c), cf.check(c, sf.steering)); err != nil {
 			return err
@@ -51,7 +54,16 @@ func newSteerCompare(a *app) *cobra.Command {
 	return c
 }
 
+// notCompared are flags of sampling that a comparison has no use for: it always
+// measures, and a budget would steer by another dose than the one measured.
+var notCompared = [...]string{"shadow", "kl-budget"}
+
 func (cf *compareFlags) check(c *cobra.Command, s *steering) error {
+	for _, name := range notCompared {
+		if c.Flags().Changed(name) {
+			return usagef(c, "--%s is for run and batch: compare always measures, at the dose of --steer", name)
+		}
+	}
 	switch {
 	case s.expr == nil:
 		return usagef(c, "--vector is missing: name the vector to compare, as in --vector kind=kind.gguf")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,10 +9,12 @@ import (
 	goruntime "runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/trimtab/trimtab/cmd/trimtab/internal/checker"
 	"github.com/trimtab/trimtab/cmd/trimtab/internal/sweep"
 	"github.com/trimtab/trimtab/internal/nano/chat"
+	"github.com/trimtab/trimtab/runtime/engine"
 	"github.com/trimtab/trimtab/runtime/engine/enginetest"
 )
 
@@ -166,6 +169,43 @@ func TestSteerSweepFaults(t *testing.T) {
 				t.Errorf("code %d, %q; want %d and %q", code, s.err.String(), c.code, c.want)
 			}
 		})
+	}
+}
+
+// TestSteerMeasureInterrupt: Ctrl-C ends both commands, also while a judge is
+// at work.
+func TestSteerMeasureInterrupt(t *testing.T) {
+	needShell(t)
+	v, pairs := "v="+vectorFor(t, ""), writeFile(t, "pairs.jsonl", manyPairs(40))
+	for _, args := range [][]string{
+		{"sweep", "--vector", v, "--pairs", pairs, "--doses", "1"},
+		{"compare", "--vector", v, "-p", "hi"},
+	} {
+		s := newTest(t, "", enginetest.FakeConfig{})
+		open := s.open
+		s.open = func(ctx context.Context, o openOptions) (engine.Engine, error) {
+			s.sig <- os.Interrupt
+			<-ctx.Done()
+			return open(ctx, o)
+		}
+		if code := s.run(append([]string{"steer"}, args...)...); code != codeInterrupted {
+			t.Errorf("%s: code %d, %s", args[0], code, s.err.String())
+		}
+	}
+	s, begun := newTest(t, "", enginetest.FakeConfig{}), filepath.Join(t.TempDir(), "begun")
+	code := make(chan int)
+	go func() {
+		code <- s.run("steer", "sweep", "--vector", v, "--pairs", pairs, "--doses", "1", "--answers", "1", "--seeds", "1", "--max-tokens", "2", "--check", "touch "+begun+"; sleep 60")
+	}()
+	for range 2000 {
+		if _, err := os.Stat(begun); err == nil {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	s.sig <- os.Interrupt
+	if got := <-code; got != codeInterrupted {
+		t.Errorf("judging: code %d, %s", got, s.err.String())
 	}
 }
 
