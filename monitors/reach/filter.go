@@ -9,7 +9,7 @@ import (
 // FilterOptions are the choices of [Model.Filter].
 type FilterOptions struct {
 	C      float64 // the filter acts where V < C
-	Margin float64 // how far above C it goes; default 0.1
+	Margin float64 // how far above C it goes; default 3, which V hardly ever reaches: as far as Radius lets
 	Radius float64 // greatest change of a row, as a share of its norm; default 0.5
 	Steps  int     // gradient steps; default 3
 	// Always climbs from every row, whatever V is (RE-Control), for comparison.
@@ -29,7 +29,7 @@ func (m *Model) Filter(o FilterOptions) (steer.Intervention, error) {
 		return steer.Intervention{}, fmt.Errorf("reach filter: %w", err)
 	}
 	if o.Margin == 0 {
-		o.Margin = 0.1
+		o.Margin = 3
 	}
 	if o.Radius == 0 {
 		o.Radius = 0.5

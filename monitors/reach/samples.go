@@ -60,7 +60,7 @@ func (s *samples) measure() {
 		s.mean[i] = float32(m)
 		s.spread[i] = float32(math.Sqrt(max(square[i]/n-m*m, 0)))
 	}
-	floor := float32(1e-4 * meanOf(s.spread)) // an input that hardly moves must not weigh more than others
+	floor := float32(meanOf(s.spread)) // an input that hardly moves must not weigh more than others
 	for i := range s.spread {
 		s.spread[i] = max(s.spread[i], floor, 1e-6)
 	}

@@ -32,14 +32,19 @@ type Options struct {
 	// Huber loss of V; default 0.5, negative for none.
 	Failed float64
 
-	Epochs   int     // most passes over the texts; default 24
-	Rows     int     // most rows of one pass; default 65,536, drawn anew each time
-	Batch    int     // rows of one step; default 256
-	Rate     float64 // of AdamW; default 1e-3, falling to a tenth
-	Decay    float64 // weight decay; default 0.01, negative for none
-	Patience int     // passes without a better validation loss; default 4
-	Seed     uint64  // of the split, the first weights and the order
-	Workers  int     // goroutines; default GOMAXPROCS, at most 16. The result does not depend on it
+	Epochs int     // most passes over the texts; default 24
+	Rows   int     // most rows of one pass; default 65,536, drawn anew each time
+	Batch  int     // rows of one step; default 256
+	Rate   float64 // of AdamW; default 1e-3, falling to a tenth
+	Decay  float64 // weight decay; default 0.01, negative for none
+	// Noise is added to the inputs in training, in standard deviations of an
+	// average input; default 0.3, negative for none. It makes V smooth, so that
+	// its gradient points where texts differ and not where V happens to be
+	// steep: without it a filter moves V and hardly the text.
+	Noise    float64
+	Patience int    // passes without a better validation loss; default 4
+	Seed     uint64 // of the split, the first weights and the order
+	Workers  int    // goroutines; default GOMAXPROCS, at most 16. The result does not depend on it
 	// Progress is told of each pass, from the goroutine of Fit. Nil for nobody.
 	Progress func(Progress)
 }
@@ -87,12 +92,12 @@ func (o Options) filled() Options {
 	for _, x := range []struct {
 		p *float64
 		v float64
-	}{{&o.Failed, 0.5}, {&o.Rate, 1e-3}, {&o.Decay, 0.01}} {
+	}{{&o.Failed, 0.5}, {&o.Rate, 1e-3}, {&o.Decay, 0.01}, {&o.Noise, 0.3}} {
 		if *x.p == 0 {
 			*x.p = x.v
 		}
 	}
-	o.Failed, o.Decay = max(o.Failed, 0), max(o.Decay, 0)
+	o.Failed, o.Decay, o.Noise = max(o.Failed, 0), max(o.Decay, 0), max(o.Noise, 0)
 	return o
 }
 
@@ -119,8 +124,8 @@ func (o *Options) faults() error {
 			fault("%s %d, want %d to %d", n.what, n.n, n.lo, n.h)
 		}
 	}
-	if !(o.Rate > 0 && o.Rate <= 1) || !(o.Decay < 1) || !(o.Failed <= 100) {
-		fault("rate %v, decay %v and weight %v of the cross-entropy make no sense together", o.Rate, o.Decay, o.Failed)
+	if !(o.Rate > 0 && o.Rate <= 1) || !(o.Decay < 1) || !(o.Failed <= 100) || !(o.Noise <= 10) {
+		fault("rate %v, decay %v, noise %v and weight %v of the cross-entropy make no sense together", o.Rate, o.Decay, o.Noise, o.Failed)
 	}
 	if err := o.Aim.check(); err != nil {
 		fault("%w", err)
@@ -181,6 +186,7 @@ type trainer struct {
 	o           Options
 	train, kept *samples
 	texts       int
+	r           *rand.Rand
 }
 
 // split deals the texts by prompt.
@@ -238,6 +244,7 @@ func (d *Data) enough() error {
 func (t *trainer) run(ctx context.Context, kind steer.ValueKind) (steer.Value, int, error) {
 	o := &t.o
 	r := rand.New(rand.NewPCG(o.Seed, 0x7265616368))
+	t.r = r
 	widths := append(append([]int{t.train.width}, o.Hidden...), 1)
 	if kind == steer.Facets {
 		widths = []int{t.train.width, o.Facets}
@@ -310,6 +317,11 @@ func (t *trainer) pass(ctx context.Context, n *network, a *adam, order []int, sh
 				s.fill(n.x[k*s.width:(k+1)*s.width], part[k])
 			}
 		})
+		if a != nil && t.o.Noise > 0 {
+			for k := range n.x[:len(part)*s.width] {
+				n.x[k] += float32(t.o.Noise * t.r.NormFloat64())
+			}
+		}
 		n.forward(len(part), v)
 		for k, i := range part {
 			sum, slope := loss(v[k], s.targets[i], s.unsafe[i], t.o.Failed)
