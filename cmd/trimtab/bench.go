@@ -59,7 +59,7 @@ func newBench(a *app) *cobra.Command {
 	p.IntVar(&f.tokens, "tokens", 48, "tokens per sequence and round")
 	p.BoolVar(&f.json, "json", false, "print JSON")
 	p.StringVar(&f.markdown, "markdown", "", "also write the tables to `FILE`, as in docs/results")
-	return group(a, "bench", "Measure what Trimtab costs, as paired ratios", benchDecodeLong, decode, newBenchSteer(a))
+	return group(a, "bench", "Measure what Trimtab costs, as paired ratios", benchDecodeLong, decode, newBenchSteer(a), newBenchMonitors(a))
 }
 
 const benchDecodeHead = `# What the step loop costs

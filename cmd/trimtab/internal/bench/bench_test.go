@@ -103,3 +103,25 @@ func TestSteer(t *testing.T) {
 		t.Errorf("%v\n%s\n%s", err, &text, &table)
 	}
 }
+
+// TestMonitors takes every measurement on a tiny model.
+func TestMonitors(t *testing.T) {
+	path, o := tiny(t), llamacpp.Options{Threads: 1}
+	d := Monitors{Engine: llamatest.Open(t, path, o), Twin: llamatest.Open(t, path, o), Rounds: 1, Tokens: 4, Now: time.Now, Note: func(string) {}}
+	rep, err := d.Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Sections) != 3 || len(rep.Sections[0].Rows) != 2 || len(rep.Sections[1].Rows) != 2 || len(rep.Kernels) != 4 {
+		t.Fatalf("the report is %+v", rep)
+	}
+	for _, k := range rep.Kernels {
+		if k.Median <= 0 {
+			t.Errorf("%s takes %v", k.Name, k.Median)
+		}
+	}
+	var text, table strings.Builder
+	if err := errors.Join(rep.Print(&text), rep.Markdown(&table)); err != nil || !strings.Contains(text.String(), "8 linear probes") || !strings.Contains(table.String(), "| 8 linear probes") {
+		t.Errorf("%v\n%s\n%s", err, &text, &table)
+	}
+}

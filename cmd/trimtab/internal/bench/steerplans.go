@@ -65,6 +65,8 @@ func (b *steerBench) edits() []kind {
 		{"clamp", steer.Intervention{Op: steer.Clamp, Vector: b.vector(), Scale: 1, Min: -0.1, Max: 0.1}},
 		{"replace", steer.Intervention{Op: steer.Replace, Vector: b.vector(), Scale: 1, Value: 0.1}},
 		{"affine of rank 4", steer.Intervention{Op: steer.Affine, Map: m, Scale: 0.1, Vector: make([]float32, w)}},
+		{"ascend a perceptron, 3 steps", steer.Intervention{Op: steer.Ascend, Scale: 1, Ascent: &steer.Ascent{Value: &steer.Value{Kind: steer.MLP,
+			Layers: []steer.Dense{dense(b.r, w, 256), dense(b.r, 256, 256), dense(b.r, 256, 1)}}, Threshold: 1e9, Radius: 1e-3, Steps: 3}}},
 		{"rotate", steer.Intervention{Op: steer.Rotate, Vector: b.vector(), Toward: b.vector(), Scale: 0.1}},
 	}
 }

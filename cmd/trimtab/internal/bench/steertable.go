@@ -10,14 +10,8 @@ import (
 // Print writes the report as tables for people.
 func (r *SteerReport) Print(w io.Writer) error {
 	fmt.Fprintf(w, "%s on %s\n", r.Model, r.Backend)
-	for _, s := range r.Sections {
-		fmt.Fprintf(w, "\n%s, against %s%s\n", s.Title, s.Base, s.goal())
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-		fmt.Fprintln(t, "\tbase tok/s\tsteered tok/s\tratio (median)\tsmallest\tlargest\trounds\t")
-		for _, x := range s.Rows {
-			fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.3f\t%.3f\t%.3f\t%d\t\n", x.Name, x.Bare, x.Ours, x.Ratio, x.Min, x.Max, x.Rounds)
-		}
-		if err := t.Flush(); err != nil {
+	for i := range r.Sections {
+		if err := r.Sections[i].print(w, "steered"); err != nil {
 			return err
 		}
 	}
@@ -37,13 +31,8 @@ func (r *SteerReport) Print(w io.Writer) error {
 // Markdown writes the report as sections of docs/results.
 func (r *SteerReport) Markdown(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s, %s.\n", r.Model, r.Backend)
-	for _, s := range r.Sections {
-		fmt.Fprintf(w, "\n## %s\n\nAgainst %s%s.\n\n", s.Title, s.Base, s.goal())
-		fmt.Fprintln(w, "| | tokens a run | base tok/s | steered tok/s | ratio, median | smallest | largest | paired rounds |")
-		fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|")
-		for _, x := range s.Rows {
-			fmt.Fprintf(w, "| %s | %d | %.1f | %.1f | **%.3f** | %.3f | %.3f | %d |\n", x.Name, x.Tokens, x.Bare, x.Ours, x.Ratio, x.Min, x.Max, x.Rounds)
-		}
+	for i := range r.Sections {
+		r.Sections[i].markdown(w, "steered")
 	}
 	fmt.Fprintf(w, "\n## switching plans\n\nWhat the first step under another plan takes longer than a step under the old one; goal 1 ms.\n\n")
 	fmt.Fprintln(w, "| | Steer alone, us | longer by, ms, median | 95 % | a step takes, ms | times |\n|---|---|---|---|---|---|")
@@ -52,6 +41,27 @@ func (r *SteerReport) Markdown(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "\nHeap objects per token with every block hooked: %.2f.\n", r.Objects)
 	return err
+}
+
+// print writes the section for people; ours names the side that may cost.
+func (s *Section) print(w io.Writer, ours string) error {
+	fmt.Fprintf(w, "\n%s, against %s%s\n", s.Title, s.Base, s.goal())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "\tbase tok/s\t%s tok/s\tratio (median)\tsmallest\tlargest\trounds\t\n", ours)
+	for _, x := range s.Rows {
+		fmt.Fprintf(t, "%s\t%.1f\t%.1f\t%.3f\t%.3f\t%.3f\t%d\t\n", x.Name, x.Bare, x.Ours, x.Ratio, x.Min, x.Max, x.Rounds)
+	}
+	return t.Flush()
+}
+
+// markdown writes the section for docs/results.
+func (s *Section) markdown(w io.Writer, ours string) {
+	fmt.Fprintf(w, "\n## %s\n\nAgainst %s%s.\n\n", s.Title, s.Base, s.goal())
+	fmt.Fprintf(w, "| | tokens a run | base tok/s | %s tok/s | ratio, median | smallest | largest | paired rounds |\n", ours)
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|")
+	for _, x := range s.Rows {
+		fmt.Fprintf(w, "| %s | %d | %.1f | %.1f | **%.3f** | %.3f | %.3f | %d |\n", x.Name, x.Tokens, x.Bare, x.Ours, x.Ratio, x.Min, x.Max, x.Rounds)
+	}
 }
 
 func (s *Section) goal() string {
