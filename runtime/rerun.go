@@ -22,7 +22,8 @@ import (
 // played as it was recorded.
 type Parts struct {
 	// Processor and Sampler draw the tokens again, from the recorded rows:
-	// both are needed, and a trace with TraceOptions.Rows.
+	// both are needed, and a trace with TraceOptions.Rows. Where that has
+	// TraceOptions.Params as well they are made from these.
 	Processor decode.Processor
 	Sampler   decode.Sampler
 	// Monitors observe again. Those of the trace that are not among them
@@ -51,6 +52,9 @@ func Rerun(ctx context.Context, r io.Reader, parts Parts) error {
 		return err
 	}
 	a := &again{trace: t, p: p, parts: parts, cut: cut || t.End.Finish == string(FinishError) || t.End.Finish == string(FinishCancelled)}
+	if err := a.sampling(); err != nil {
+		return err
+	}
 	cfg, err := a.config()
 	if err != nil {
 		return err
@@ -73,6 +77,31 @@ type again struct {
 	parts Parts
 	cut   bool // the session did not end by itself
 	diff  *Difference
+}
+
+// sampling makes processor and sampler from the parameters in the trace. DRY
+// looks at the model's vocabulary, which is not there.
+func (a *again) sampling() error {
+	start := &a.trace.Start
+	norow := func(s trace.Step) bool { return len(s.Raw) == 0 }
+	if a.parts.Sampler != nil || a.parts.Processor != nil || start.Params == nil || slices.ContainsFunc(a.trace.Steps, norow) {
+		return nil
+	}
+	var p decode.Params
+	d := json.NewDecoder(bytes.NewReader(start.Params))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return fmt.Errorf("replay: sampling parameters: %w", err)
+	}
+	if p.DRYMultiplier != 0 {
+		return nil
+	}
+	chain, err := p.Chain(decode.Vocab{Size: start.Vocab, End: tokensOf(start.Ends)}, tokensOf(start.Prompt))
+	if err != nil {
+		return fmt.Errorf("replay: sampling parameters: %w", err)
+	}
+	a.parts.Processor, a.parts.Sampler = chain, p.Sampler()
+	return nil
 }
 
 // config is that of the trace, with the played parts.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -73,6 +75,37 @@ func TestRerun(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestRerunDraws: with the sampling parameters in the trace the tokens are drawn
+// again, and another logit, parameter or token is found.
+func TestRerunDraws(t *testing.T) {
+	params := decode.DefaultParams()
+	params.Seed, params.Repeat, params.MinTokens, params.XTCProbability = 7, 1.3, 9, 0.5
+	cfg := busy(t, 2)
+	chain := must(params.Chain(decode.Vocab{Size: cfg.Engine.Info().Vocab, End: []decode.Token{enginetest.EOS, enginetest.EOT}}, cfg.Prompt))
+	cfg.Processor, cfg.Sampler, cfg.Seed, cfg.Policy = chain, params.Sampler(), 7, wild(4)
+	good := traced(t, cfg, TraceOptions{Rows: true, Params: &params})
+	if err := Rerun(t.Context(), strings.NewReader(good), Parts{}); err != nil {
+		t.Fatalf("%.600v", err)
+	}
+	for name, change := range map[string]string{
+		`"seed":7,"sampler"`:   `"seed":8,"sampler"`,
+		`"temperature":0.8`:    `"temperature":0.7`,
+		`"repeat_penalty":1.3`: `"repeat_penalty":1.4`,
+		`"top_k":40`:           `"topp_k":40`,
+		`"top_p":0.95`:         `"top_p":7`,
+	} {
+		bad := strings.Replace(good, name, change, 1)
+		if err := Rerun(t.Context(), strings.NewReader(bad), Parts{}); err == nil || bad == good {
+			t.Errorf("%s is not found", change)
+		}
+	}
+	params.Bias = map[decode.Token]float32{1: float32(math.Inf(-1))}
+	cfg.Listener = NewTracer(io.Discard, TraceOptions{Rows: true, Params: &params})
+	if _, err := NewSession(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "sampling parameters") {
+		t.Errorf("parameters that cannot be written: %v", err)
 	}
 }
 

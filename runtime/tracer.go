@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/internal/trace"
+	"github.com/trimtab/trimtab/runtime/engine"
 	"github.com/trimtab/trimtab/steer"
 )
 
@@ -19,20 +21,24 @@ type TraceOptions struct {
 	// the monitors, so that [Replay] can run monitors again. A step then takes
 	// 5 to 11 bytes per vocabulary entry.
 	Rows bool
+	// Params, where the session's processor and sampler come from them, lets
+	// [Rerun] draw the tokens again from the rows. Nil for others.
+	Params *decode.Params
 }
 
 // NewTracer returns a listener that writes one session to w, a JSON record per
 // line. A trace holds no times, so equal runs write equal bytes. It holds the
 // prompt and the text: mind who may read it. A write that fails ends the session.
 func NewTracer(w io.Writer, o TraceOptions) Listener {
-	t := &tracer{w: w, rows: o.Rows}
+	t := &tracer{w: w, rows: o.Rows, params: o.Params}
 	return Listener{Start: t.start, Step: t.step, End: t.end}
 }
 
 type tracer struct {
-	w     io.Writer
-	rows  bool
-	sites []steer.Site
+	w      io.Writer
+	rows   bool
+	params *decode.Params
+	sites  []steer.Site
 }
 
 func (t *tracer) start(_ context.Context, b *Begin) error {
@@ -55,7 +61,25 @@ func (t *tracer) start(_ context.Context, b *Begin) error {
 			}
 		}
 	}
+	if err := t.addParams(&r, b.Info); err != nil {
+		return err
+	}
 	return trace.Write(t.w, r)
+}
+
+func (t *tracer) addParams(r *trace.Start, info *engine.Info) (err error) {
+	if t.params == nil || !t.rows {
+		return nil
+	}
+	if r.Params, err = json.Marshal(t.params); err != nil {
+		return fmt.Errorf("trace: sampling parameters: %w", err)
+	}
+	for i := range info.Vocab {
+		if info.Tokenizer != nil && info.Tokenizer.Kind(decode.Token(i))&engine.KindEnd != 0 {
+			r.Ends = append(r.Ends, int32(i))
+		}
+	}
+	return nil
 }
 
 func (t *tracer) step(_ context.Context, e *Event) error {

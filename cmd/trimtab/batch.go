@@ -139,7 +139,7 @@ func (m *loaded) generate(ctx context.Context, r *batch.Request, s *sampling, ke
 	if err != nil {
 		return nil, err
 	}
-	cfg.Listener = runtime.Listeners(cfg.Listener, keep.listener(string(r.ID)))
+	cfg.Listener = runtime.Listeners(cfg.Listener, keep.listener(string(r.ID), s))
 	st, err := m.sched.Submit(ctx, cfg)
 	if errors.Is(err, engine.ErrContextFull) {
 		return nil, &batch.RequestError{Err: err}

@@ -64,15 +64,18 @@ func (r *recording) open(direct bool) (_ *recorder, err error) {
 }
 
 // listener follows one session; the id may be empty.
-func (w *recorder) listener(id string) runtime.Listener {
+func (w *recorder) listener(id string, s *sampling) runtime.Listener {
 	var list []runtime.Listener
 	if w.audit != nil {
 		p := &part{sink: w.audit}
 		list = append(list, p.follow(audit.New(p, id)))
 	}
 	if w.trace != nil {
-		p := &part{sink: w.trace}
-		list = append(list, p.follow(runtime.NewTracer(p, runtime.TraceOptions{Rows: w.rows})))
+		p, o := &part{sink: w.trace}, runtime.TraceOptions{Rows: w.rows}
+		if s.params.DRYMultiplier == 0 { // else a replay would need the vocabulary
+			o.Params = &s.params
+		}
+		list = append(list, p.follow(runtime.NewTracer(p, o)))
 	}
 	return runtime.Listeners(list...)
 }

@@ -198,7 +198,7 @@ func (t *talk) answer(ctx context.Context, prompt []decode.Token, planFrom int) 
 		return nil, err
 	}
 	cfg.PlanFrom = planFrom
-	cfg.Listener = runtime.Listeners(cfg.Listener, t.keep.listener(""))
+	cfg.Listener = runtime.Listeners(cfg.Listener, t.keep.listener("", t.sampling))
 	st, err := t.model.sched.Submit(ctx, cfg)
 	if err != nil {
 		return nil, causeOr(ctx, err)

@@ -23,8 +23,8 @@ func newTrace(a *app) *cobra.Command {
 
 const traceReplayLong = `Run recorded sessions again, without the engine and without the model, and
 compare every record bit for bit: what left and when, every rewind, ban, forced
-token, budget and the end. Of the model's part, tokens, scores and decisions are
-taken from the trace.
+token, budget and the end. Tokens, scores and decisions are taken from the trace;
+with --trace-rows the tokens are drawn again from the logits (not with DRY).
 
 The first difference is printed, and the exit code is then 1.`
 
@@ -44,7 +44,7 @@ func replayFile(ctx context.Context, a *app, name string) error {
 		return badInput("%w", err)
 	}
 	defer f.Close()
-	n, steps := 0, 0
+	n, steps, drawn := 0, 0, 0
 	err = traces(f, func(one []byte) error {
 		n++
 		for _, again := range []func() error{
@@ -56,6 +56,9 @@ func replayFile(ctx context.Context, a *app, name string) error {
 			}
 		}
 		steps += bytes.Count(one, []byte("\n{\"kind\":\"step\""))
+		if head, _, _ := bytes.Cut(one, []byte("\n")); bytes.Contains(head, []byte(",\"params\":{")) {
+			drawn++
+		}
 		return nil
 	})
 	var d *runtime.Difference
@@ -67,7 +70,7 @@ func replayFile(ctx context.Context, a *app, name string) error {
 	case n == 0:
 		return badInput("%s holds no trace", name)
 	}
-	fmt.Fprintf(a.out, "%d sessions, %d steps: equal, bit for bit\n", n, steps)
+	fmt.Fprintf(a.out, "%d sessions, %d steps: equal, bit for bit; the tokens of %d sessions were drawn again\n", n, steps, drawn)
 	return nil
 }
 

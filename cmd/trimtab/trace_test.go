@@ -89,7 +89,7 @@ func TestRecording(t *testing.T) {
 		{"run", "-p", "hi", "--temp", "1", "--max-tokens", "12"},
 		{"run", "-p", "hi", "--max-tokens", "5"},
 		{"batch", "--in", in, "--max-tokens", "20", "--parallel", "3"},
-		{"batch", "--in", in, "--max-tokens", "20", "--parallel", "1", "--trace-rows"},
+		{"batch", "--in", in, "--max-tokens", "20", "--parallel", "1", "--trace-rows", "--repeat-penalty", "1.2", "--min-tokens", "3"},
 	} {
 		s := newTest(t, "", enginetest.FakeConfig{})
 		if code := s.run(append(args, "--audit", audits, "--trace", steps)...); code != codeOK {
@@ -97,7 +97,7 @@ func TestRecording(t *testing.T) {
 		}
 	}
 	s := newTest(t, "", enginetest.FakeConfig{})
-	if code := s.run("trace", "replay", steps); code != codeOK || !strings.HasPrefix(s.out.String(), "8 sessions, ") {
+	if code := s.run("trace", "replay", steps); code != codeOK || !strings.HasPrefix(s.out.String(), "8 sessions, ") || !strings.Contains(s.out.String(), "the tokens of 3 sessions were drawn again") {
 		t.Errorf("code %d, %s%s", code, s.out.String(), s.err.String())
 	}
 	show := newTest(t, "", enginetest.FakeConfig{})

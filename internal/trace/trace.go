@@ -28,6 +28,10 @@ type Start struct {
 	Width   int     `json:"width,omitempty"` // of a residual row
 	Config  Config  `json:"config"`
 	Prompt  []int32 `json:"prompt"`
+	// Params are the sampling parameters (decode.Params), and Ends the tokens
+	// that end an answer, where the rows are there to draw from them again.
+	Params json.RawMessage `json:"params,omitempty"`
+	Ends   []int32         `json:"ends,omitempty"`
 }
 
 // Config is the part of a session's description that its course depends on.
