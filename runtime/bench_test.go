@@ -66,6 +66,7 @@ func BenchmarkToken(b *testing.B) {
 		{"hold", func(c *Config) { c.HoldBack, c.Stop = 16, []string{"###", "</s>"} }},
 		{"policy", func(c *Config) { c.Policy = judge(func(*Step) (Action, error) { return Action{}, nil }) }},
 		{"logprobs", func(c *Config) { c.Logprobs = true }},
+		{"shadow", func(c *Config) { c.Shadow = &Shadow{Mean: nats(1)} }},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			cfg := benchConfig(b, 768)
@@ -111,6 +112,7 @@ func TestAllocations(t *testing.T) {
 			c.Policy = judge(func(*Step) (Action, error) { return Action{}, nil })
 			c.Logprobs = true
 		},
+		"shadow": func(c *Config) { c.Shadow = &Shadow{Mean: nats(1)} },
 	} {
 		cfg := benchConfig(t, 768)
 		edit(&cfg)

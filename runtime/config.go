@@ -214,16 +214,18 @@ func (c *Config) checkPrompt(info *engine.Info) error {
 	if err := checkTokens("prompt", c.Prompt, info.Vocab); err != nil {
 		return err
 	}
-	room := min(info.Context, info.Cells)
-	left := room - len(c.Prompt) - c.MaxGuide
+	room, left, beside := min(info.Context, info.Cells), c.room(info), ""
+	if c.Shadow != nil {
+		beside = ", and a shadow beside them"
+	}
 	if left > 0 && c.MaxTokens < 0 {
 		return fmt.Errorf("most tokens is %d, must not be negative", c.MaxTokens)
 	}
 	if c.MaxTokens > 0 && c.MaxTokens <= left {
 		return nil
 	}
-	return fmt.Errorf("prompt of %d tokens, %d to generate and %d for guidance: %w: %d fit",
-		len(c.Prompt), max(c.MaxTokens, 1), c.MaxGuide, engine.ErrContextFull, room)
+	return fmt.Errorf("prompt of %d tokens, %d to generate and %d for guidance%s: %w: %d fit",
+		len(c.Prompt), max(c.MaxTokens, 1), c.MaxGuide, beside, engine.ErrContextFull, room)
 }
 
 func (c *Config) checkPlan(info *engine.Info) error {

@@ -14,9 +14,9 @@ import (
 // Sentinel proves that an engine does what a plan says, before anyone relies on
 // it. A few rows are fed without the plan, with its first site, with its first
 // two and so on, on sequences that are closed again; at every site the residual
-// must have moved as the operations there say, to a hundredth of the edit and
-// 1e-4 of the row's size, and rows that the plan excludes must be as they were,
-// to 1e-5 of their size (other batches round otherwise). Otherwise the error wraps [engine.ErrUnsupported] and names the site,
+// must have moved as the operations there say, and not at all in rows that the
+// plan excludes: to a hundredth of the edit and a two-thousandth of the row's
+// size, which is what the rows of one batch may round differently. Otherwise the error wraps [engine.ErrUnsupported] and names the site,
 // the operation and both distances. What it guards against is an architecture,
 // a build or a back end that takes a plan and ignores it, or applies it
 // elsewhere.

@@ -98,9 +98,6 @@ func (c *Config) checkShadow(info *engine.Info) (faults []error) {
 	if info.MaxSequences < 2 {
 		faults = append(faults, engine.Unsupported("shadow", fmt.Sprintf("it needs a second sequence, this engine has %d", info.MaxSequences)))
 	}
-	if c.MaxTokens > 0 && c.reserve(info) > info.Cells {
-		faults = append(faults, fmt.Errorf("shadow: text and shadow have up to %d rows: %w: %d fit", c.reserve(info), engine.ErrContextFull, info.Cells))
-	}
 	return faults
 }
 

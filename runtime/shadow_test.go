@@ -114,7 +114,7 @@ func TestShadowMeasures(t *testing.T) {
 			cfg.Engine = fake(t, fc)
 			var values []float64
 			cfg.Listener.Step = func(_ context.Context, e *Event) error {
-				row := unsteeredRow(t, fc, text)
+				row, _ := unsteeredRow(t, fc, text)
 				if kl := divergence(e.Raw, row); kl != e.Shadow.KL || e.Shadow.Dose != 1 || e.Shadow.Unsteered || len(e.Shadow.Tries) != 0 {
 					t.Fatalf("%s, token %d: %+v, want %v nats", name, e.Index, e.Shadow, kl)
 				}
@@ -143,15 +143,20 @@ func TestShadowMeasures(t *testing.T) {
 	}
 }
 
-// unsteeredRow is what an engine of its own says after a text.
-func unsteeredRow(t testing.TB, fc enginetest.FakeConfig, text []decode.Token) decode.Logits {
+// unsteeredRow is what an engine of its own says after a text, and shows at the
+// first of the sites.
+func unsteeredRow(t testing.TB, fc enginetest.FakeConfig, text []decode.Token, sites ...steer.Site) (row decode.Logits, act []float32) {
 	e := must(enginetest.NewFake(fc))
 	defer e.Close()
 	seq := must(e.NewSequence(t.Context(), engine.Origin{}))
-	if err := e.Forward(t.Context(), []engine.Feed{{Seq: seq, Tokens: text, PromptLen: len(text)}}); err != nil {
+	if err := e.Forward(t.Context(), []engine.Feed{{Seq: seq, Tokens: text, PromptLen: len(text), Capture: sites}}); err != nil {
 		t.Fatal(err)
 	}
-	return slices.Clone(seq.Logits())
+	if len(sites) > 0 {
+		a := must(seq.Activation(sites[0]))
+		act = slices.Clone(a[len(a)-e.Info().Width:])
+	}
+	return slices.Clone(seq.Logits()), act
 }
 
 // TestShadowShares counts the rows: those that the plan leaves alone are fed once.
@@ -258,8 +263,9 @@ func TestBudgetHolds(t *testing.T) {
 		site := steer.Site{Layer: 3}
 		var ses *Session
 		var row decode.Logits
+		var act []float32
 		look := &seen{flag: func(*monitors.Observation) (v monitors.Verdict, err error) {
-			row = unsteeredRow(t, fc, ses.rows)
+			row, act = unsteeredRow(t, fc, ses.rows, site)
 			return v, nil
 		}}
 		cfg.Monitors = []monitors.Monitor{{Name: "act", Sites: []steer.Site{site}, Start: func() monitors.Watcher { return look }}}
@@ -278,6 +284,9 @@ func TestBudgetHolds(t *testing.T) {
 		})
 		cfg.OnFault = FailOpen
 		cfg.Listener.Step = func(_ context.Context, e *Event) error {
+			if a, err := e.Activation(site); err != nil || len(a) != 16 || e.Shadow.Unsteered && a[0] != act[0] {
+				t.Fatalf("seed %d, token %d: the activation is not that of the row: %v", seed, e.Index, err)
+			}
 			if e.Shadow.Unsteered && (e.Shadow.KL != 0 || !slices.Equal(e.Raw, row)) || divergence(e.Raw, row) != e.Shadow.KL {
 				t.Fatalf("seed %d, token %d: %v nats, measured %+v", seed, e.Index, divergence(e.Raw, row), e.Shadow)
 			}
@@ -376,7 +385,8 @@ func TestShadowFaults(t *testing.T) {
 		{"window", enginetest.FakeConfig{}, Config{Shadow: &Shadow{Window: 5000}}, "window of 5000 tokens, must be 1 to 4096", nil},
 		{"tries", enginetest.FakeConfig{}, Config{Shadow: &Shadow{Tries: 99}}, "99 tries, the limit is 16", nil},
 		{"one sequence", enginetest.FakeConfig{MaxSequences: 1}, Config{Shadow: &Shadow{}}, "it needs a second sequence, this engine has 1", engine.ErrUnsupported},
-		{"few cells", enginetest.FakeConfig{Cells: 60}, Config{Shadow: &Shadow{}, MaxTokens: 40}, "60 fit", engine.ErrContextFull},
+		{"few cells", enginetest.FakeConfig{Cells: 60}, Config{Shadow: &Shadow{}, MaxTokens: 40}, "and a shadow beside them: context full: 60 fit", engine.ErrContextFull},
+		{"no cells", enginetest.FakeConfig{Cells: 25, NoFork: true}, Config{Shadow: &Shadow{}}, "1 to generate and 0 for guidance, and a shadow beside them: context full: 25 fit", engine.ErrContextFull},
 		{"plan from the end", enginetest.FakeConfig{}, Config{PlanFrom: 19}, "begins at row 19 of a prompt of 19", nil},
 		{"plan from nowhere", enginetest.FakeConfig{}, Config{PlanFrom: -1}, "begins at row -1", nil},
 	} {
