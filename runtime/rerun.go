@@ -148,11 +148,20 @@ func orNone(n int) int {
 
 func (a *again) monitor(name string) monitors.Monitor {
 	for _, m := range a.parts.Monitors {
-		if m.Name == name {
+		if m.Name == name && !a.stalled(name) {
 			return m
 		}
 	}
 	return monitors.Monitor{Name: name, Start: func() monitors.Watcher { return playedWatcher{a.p, name} }}
+}
+
+// stalled reports whether a monitor was left behind: it could hold up this run
+// as well.
+func (a *again) stalled(name string) bool {
+	return slices.ContainsFunc(a.trace.Steps, func(s trace.Step) bool {
+		f := fault(&s, "monitor", name)
+		return f != nil && f.stalled
+	})
 }
 
 // step compares what was done with the record.

@@ -135,6 +135,9 @@ func TestStallReplays(t *testing.T) {
 		if err := Replay(t.Context(), strings.NewReader(tr), []monitors.Monitor{m}, nil); err != nil {
 			t.Error(err)
 		}
+		if err := Rerun(t.Context(), strings.NewReader(tr), Parts{Monitors: []monitors.Monitor{m}}); err != nil {
+			t.Error(err)
+		}
 		close(w.until)
 	})
 }

@@ -51,7 +51,8 @@ type BacktrackOptions struct {
 	// refusal takes one rewind and what is held back.
 	Most, Discard int
 	// Refusal is the text that ends what could not be mended, in place of all
-	// that has not left. Nil stops without a word.
+	// that has not left. Nil stops without a word. Under a grammar that
+	// does not allow it, it is a fault.
 	Refusal []decode.Token
 }
 
@@ -129,7 +130,7 @@ func flag(s *runtime.Step, names []string) *runtime.Verdict {
 
 func (p *Backtrack) safe(s *runtime.Step) (runtime.Action, error) {
 	if s.Index >= p.trouble {
-		p.failures = 0
+		p.failures, p.trouble = 0, 0
 	}
 	plan, err := p.dose.safe()
 	return runtime.Action{Plan: plan}, err

@@ -1,5 +1,17 @@
 // Package policy holds the built-in policies: who decides what becomes of a
 // candidate token when nobody writes a policy of their own.
+//
+//   - [Accept] commits, [Flag] commits and says what was flagged.
+//   - [Threshold] stops or tries again at a flag, the same way each time; see
+//     [StopOn].
+//   - [Backtrack] goes back to where it began, under guidance, a plan and bans,
+//     a few times, and then refuses. [Point] says where it began.
+//   - [Filtered] tries other tokens for one whose state is flagged.
+//   - [Chain], [Cascade] and [Budget] put policies together.
+//
+// All of them decide by the steps they are shown and their own decisions, so
+// that traces replay, and all of them come to an end whatever is flagged. Those
+// with state serve one session: make one for each.
 package policy
 
 import (
