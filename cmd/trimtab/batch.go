@@ -139,7 +139,8 @@ func (m *loaded) generate(ctx context.Context, r *batch.Request, s *sampling, ke
 	if err != nil {
 		return nil, err
 	}
-	cfg.Listener = runtime.Listeners(cfg.Listener, keep.listener(string(r.ID), s))
+	b := m.guard.watch()
+	cfg.Listener = runtime.Listeners(cfg.Listener, b.listener(), keep.listener(string(r.ID), s))
 	st, err := m.sched.Submit(ctx, cfg)
 	if errors.Is(err, engine.ErrContextFull) {
 		return nil, &batch.RequestError{Err: err}
@@ -151,7 +152,9 @@ func (m *loaded) generate(ctx context.Context, r *batch.Request, s *sampling, ke
 	if err != nil {
 		return nil, causeOr(ctx, err)
 	}
-	return answerOf(res), nil
+	a := answerOf(res)
+	b.report(a)
+	return a, nil
 }
 
 // batchFiles are the open ends of a batch.

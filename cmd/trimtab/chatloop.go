@@ -108,6 +108,7 @@ func (t *talk) reply(ctx context.Context, text string) error {
 	if !t.flags.json {
 		fmt.Fprintln(t.app.out)
 	}
+	t.remark()
 	var input *inputError
 	switch {
 	case err == nil:

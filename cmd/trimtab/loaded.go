@@ -21,6 +21,7 @@ type loaded struct {
 	prompter *chat.Prompter
 	vocab    decode.Vocab
 	plan     *steer.Plan // nil for none
+	guard    *guard      // nil for none
 	sched    *runtime.Scheduler
 	now      func() time.Time
 }
@@ -81,9 +82,12 @@ func ends(info *engine.Info) (out []decode.Token) {
 }
 
 // prepare makes what depends on the flags and is the same for every answer: the
-// steering plan, and what costs a scan of the vocabulary.
+// steering plan, the monitors, and what costs a scan of the vocabulary.
 func (m *loaded) prepare(s *sampling) (err error) {
 	if m.plan, err = s.steering.plan(m.info); err != nil {
+		return err
+	}
+	if m.guard, err = s.watching.open(m, s.steering.anyModel); err != nil {
 		return err
 	}
 	if s.params.DRYMultiplier == 0 {

@@ -133,6 +133,7 @@ type talk struct {
 	keep     *recorder
 	flags    *runFlags
 	history  []batch.Message
+	board    *board          // of the last answer; nil when nothing is watched
 	cleaning *runtime.Stream // feeds the conversation again without steering; nil for none
 }
 
@@ -144,6 +145,7 @@ func (t *talk) once(ctx context.Context, prompt string) error {
 	if r != nil && !t.flags.json {
 		fmt.Fprintln(t.app.out)
 	}
+	t.remark()
 	if err == nil {
 		t.stats(r)
 	}
@@ -168,7 +170,7 @@ func (t *talk) turn(ctx context.Context, prompt string) (*runtime.Result, error)
 		return r, err
 	}
 	if t.flags.json {
-		if err := printAnswer(t.app.out, r); err != nil {
+		if err := printAnswer(t.app.out, r, t.board); err != nil {
 			return r, err
 		}
 	}
@@ -198,7 +200,8 @@ func (t *talk) answer(ctx context.Context, prompt []decode.Token, planFrom int) 
 		return nil, err
 	}
 	cfg.PlanFrom = planFrom
-	cfg.Listener = runtime.Listeners(cfg.Listener, t.keep.listener("", t.sampling))
+	t.board = t.model.guard.watch()
+	cfg.Listener = runtime.Listeners(cfg.Listener, t.board.listener(), t.keep.listener("", t.sampling))
 	st, err := t.model.sched.Submit(ctx, cfg)
 	if err != nil {
 		return nil, causeOr(ctx, err)
@@ -215,6 +218,9 @@ func (t *talk) answer(ctx context.Context, prompt []decode.Token, planFrom int) 
 		if t.flags.json {
 			continue
 		}
+		if t.board != nil && t.app.outTTY && t.app.colors {
+			chunk.Text = t.board.paint(chunk.Text, chunk.Tokens)
+		}
 		if _, err := t.app.out.Write(chunk.Text); err != nil {
 			return st.Result(), fmt.Errorf("write the answer: %w", err)
 		}
@@ -229,13 +235,22 @@ func causeOr(ctx context.Context, err error) error {
 	return err
 }
 
-func printAnswer(w io.Writer, r *runtime.Result) error {
-	line, err := answerOf(r).Line()
+func printAnswer(w io.Writer, r *runtime.Result, b *board) error {
+	a := answerOf(r)
+	b.report(a)
+	line, err := a.Line()
 	if err != nil {
 		return err
 	}
 	_, err = w.Write(line)
 	return err
+}
+
+// remark says what the monitors and the policy had to say of the answer.
+func (t *talk) remark() {
+	if !t.flags.json {
+		t.board.print(t.app.err)
+	}
 }
 
 // stats prints counts and speed to the error stream.

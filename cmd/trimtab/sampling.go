@@ -20,6 +20,7 @@ type sampling struct {
 	stop      []string
 	steering  *steering
 	shadowing *shadowing
+	watching  *watching
 
 	flags *pflag.FlagSet
 }
@@ -42,7 +43,7 @@ func newSampling(c *cobra.Command) *sampling {
 	f.Uint64Var(&p.Seed, "seed", 0, "seed of every random choice")
 	f.IntVar(&s.maxTokens, "max-tokens", 0, "longest answer in tokens (default 512, or what fits)")
 	f.StringArrayVar(&s.stop, "stop", nil, "`TEXT` that ends the answer; may be given several times")
-	s.steering, s.shadowing = newSteering(c), newShadowing(c)
+	s.steering, s.shadowing, s.watching = newSteering(c), newShadowing(c), newWatching(c)
 	return s
 }
 
@@ -52,6 +53,9 @@ func (s *sampling) check(c *cobra.Command) error {
 		return err
 	}
 	if err := s.shadowing.check(c, s.steering.expr != nil); err != nil {
+		return err
+	}
+	if err := s.watching.check(c); err != nil {
 		return err
 	}
 	if err := s.params.Validate(); err != nil {
@@ -84,5 +88,6 @@ func (s *sampling) config(m *loaded, prompt []decode.Token) (runtime.Config, err
 	if cfg.MaxTokens == 0 {
 		cfg.MaxTokens, cfg.ClampMaxTokens = defaultMaxTokens, true
 	}
-	return cfg, nil
+	err = m.guard.apply(&cfg)
+	return cfg, err
 }

@@ -28,7 +28,7 @@ func newSteering(c *cobra.Command) *steering {
 	f := c.Flags()
 	f.StringArrayVar(&s.vectors, "vector", nil, "`NAME=FILE` of a steering vector; may be given several times")
 	f.StringVar(&s.text, "steer", "", "`EXPR` that says how to use the vectors, such as \"polite:0.6@8-14 + !verbose\" (default: all at their own dose)")
-	f.BoolVar(&s.anyModel, "any-model", false, "use vectors that state another model")
+	f.BoolVar(&s.anyModel, "any-model", false, "use vectors and monitors that state another model")
 	return s
 }
 
@@ -92,7 +92,7 @@ func (s *steering) plan(info *engine.Info) (*steer.Plan, error) {
 
 // read reads the vectors and holds them against the model.
 func (s *steering) read(info *engine.Info) (map[string]*steer.Vector, error) {
-	facts := steer.Facts{ModelHash: info.Hash, Arch: info.Arch, Layers: info.Layers, Width: info.Width, TemplateHash: steer.HashTemplate(info.Template)}
+	facts := factsOf(info)
 	vectors := map[string]*steer.Vector{}
 	for name, file := range s.files {
 		v, err := steer.ReadVector(file, steer.VectorOptions{})

@@ -91,6 +91,18 @@ type Answer struct {
 	Timings      Timings `json:"timings"`
 
 	Shadow *Divergence `json:"shadow,omitempty"` // nil when nothing was measured
+
+	Monitors      []Monitor `json:"monitors,omitempty"`
+	Interventions *int      `json:"interventions,omitempty"` // candidates that the policy rejected; nil without monitors
+}
+
+// Monitor is what one monitor said of the answer, rejected candidates included.
+type Monitor struct {
+	Name    string     `json:"name"`
+	Highest *float64   `json:"highest,omitempty"` // score; nil when it never spoke
+	Flags   int        `json:"flags"`
+	First   *int       `json:"first,omitempty"`  // tokens before the first flag
+	Scores  []*float64 `json:"scores,omitempty"` // beside the tokens, nil unless asked for
 }
 
 // Divergence is how far steering moved the model: KL(steered || unsteered).
