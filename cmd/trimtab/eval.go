@@ -6,5 +6,5 @@ const evalLong = `Measures what a method does, on held-out prompts, beside what 
 writes the table. Nothing in a table was chosen by the prompts it shows.`
 
 func newEval(a *app) *cobra.Command {
-	return group(a, "eval", "Measure what steering and monitors do", evalLong, newEvalSteering(a))
+	return group(a, "eval", "Measure what steering and monitors do", evalLong, newEvalSteering(a), newEvalSafety(a))
 }
