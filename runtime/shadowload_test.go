@@ -180,6 +180,27 @@ func TestShadowServesLaterPrompts(t *testing.T) {
 	}
 }
 
+// TestLoweredRowsAreNotKept: rows made at a lower dose never serve prompts of
+// the whole plan.
+func TestLoweredRowsAreNotKept(t *testing.T) {
+	plan := must(steer.NewPlan(intervention(0.9, steer.When{})))
+	s := schedule(t, fake(t, enginetest.FakeConfig{}), Options{})
+	first := Config{Prompt: slices.Repeat(prompt, 3), Plan: plan, MaxTokens: 50, Shadow: &Shadow{Mean: nats(0.01)}, End: []decode.Token{}}
+	one, err := must(s.Submit(t.Context(), first)).Wait(t.Context())
+	if err != nil || one.Shadow.Lowered < 30 {
+		t.Fatalf("%v, %+v", err, one.Shadow)
+	}
+	next := Config{Prompt: slices.Concat(first.Prompt, one.Tokens, prompt), Plan: plan, MaxTokens: 20, Logprobs: true}
+	got, err := must(s.Submit(t.Context(), next)).Wait(t.Context())
+	if err != nil || got.Usage.CachedTokens < len(first.Prompt)-1 {
+		t.Fatalf("%v, %+v", err, got.Usage)
+	}
+	next.Engine = fake(t, enginetest.FakeConfig{})
+	if fresh, _, err := generate(t, next); err != nil || fresh.Text != got.Text || !cmp.Equal(fresh.Logprobs, got.Logprobs) {
+		t.Errorf("%q, fresh %q, %v", got.Text, fresh.Text, err)
+	}
+}
+
 // TestPlanFrom: rows before it are those of no plan, and steered ones begin
 // where it says; with rows of the cache and without.
 func TestPlanFrom(t *testing.T) {

@@ -192,7 +192,6 @@ func (s *Session) again() {
 	s.back++
 	s.retry = true
 	s.twin.spent++
-	s.soil(s.fed)
 }
 
 // phase is the part of the text that a row belongs to.
