@@ -3,6 +3,8 @@ package reach
 import (
 	"fmt"
 	"testing"
+
+	"github.com/trimtab/trimtab/steer"
 )
 
 // BenchmarkPass is one pass of training at full size: the time goal is 2,000
@@ -39,5 +41,34 @@ func BenchmarkValue(b *testing.B) {
 				m.Value.At(row, work)
 			}
 		})
+	}
+}
+
+// BenchmarkFilter is what the least restrictive filter spends on a row: above
+// the level one value, below it up to three gradients and values more.
+func BenchmarkFilter(b *testing.B) {
+	for _, width := range []int{160, 896} {
+		d := world(1, 60, width)
+		m, err := Fit(b.Context(), d, Options{Site: site3, Epochs: 1, Seed: 1})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for _, c := range []float64{-100, 100} {
+			iv, err := m.Filter(FilterOptions{C: c})
+			if err != nil {
+				b.Fatal(err)
+			}
+			plan, err := steer.NewPlan(iv)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Run(fmt.Sprintf("width %d, c %v", width, c), func(b *testing.B) {
+				from, row := d.Row(&d.Trajectories[0], 3, 0), make([]float32, width)
+				for b.Loop() {
+					copy(row, from)
+					plan.Edit(site3, steer.Row{}, row, nil)
+				}
+			})
+		}
 	}
 }

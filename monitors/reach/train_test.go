@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/trimtab/trimtab/monitors/conformal"
+	"github.com/trimtab/trimtab/runtime/engine"
+	"github.com/trimtab/trimtab/runtime/engine/enginetest"
 	"github.com/trimtab/trimtab/steer"
 )
 
@@ -330,5 +332,47 @@ func TestFilter(t *testing.T) {
 	r := Random(&m.Value, 1)
 	if err := r.Check(8); err != nil || r.At(make([]float32, 8), r.NewWork()) != 0 {
 		t.Error(err)
+	}
+}
+
+// A filter whose level no row is below leaves an engine's logits as they are,
+// to the bit; one that every row is below does not.
+func TestFilterOnEngine(t *testing.T) {
+	f, err := enginetest.NewFake(enginetest.FakeConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m := mustFit(t, world(2, 60, f.Info().Width), quick())
+	logits := func(c float64, filtered bool) []float32 {
+		seq, err := f.NewSequence(t.Context(), engine.Origin{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer seq.Close()
+		if filtered {
+			iv, err := m.Filter(FilterOptions{C: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := steer.NewPlan(iv)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := seq.Steer(plan); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.Forward(t.Context(), []engine.Feed{{Seq: seq, Tokens: enginetest.Tokens("once upon a time"), PromptLen: 5, Output: engine.OutputAll}}); err != nil {
+			t.Fatal(err)
+		}
+		return append([]float32(nil), seq.Logits()...)
+	}
+	plain := logits(0, false)
+	if !cmp.Equal(plain, logits(-1000, true)) {
+		t.Error("no row is below the level, and the logits differ")
+	}
+	if cmp.Equal(plain, logits(1000, true)) {
+		t.Error("every row is below the level, and nothing changed")
 	}
 }
