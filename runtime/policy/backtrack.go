@@ -28,6 +28,9 @@ type BacktrackOptions struct {
 	Monitors []string
 	// Point chooses the place to go back to. Nil for Onset{}.
 	Point Point
+	// Reread, if not nil, scores the last tokens anew before Point is asked, for
+	// Peak for instance. A scorer that fails is a fault of the policy.
+	Reread *Reread
 	// Strict makes a point that lies in text that has left a fault, see
 	// runtime.Config.OnFault. Otherwise what can be taken back is.
 	Strict bool
@@ -82,6 +85,10 @@ func NewBacktrack(o BacktrackOptions) (*Backtrack, error) {
 	o.Most, o.Discard = budget(o.Most, DefaultInterventions), budget(o.Discard, DefaultDiscard)
 	d, err := newDose(o.Plan, o.Base, o.Strength)
 	faults := []error{err}
+	if o.Reread != nil {
+		o.Reread, err = o.Reread.check()
+		faults = append(faults, err)
+	}
 	if o.GuideSpan < 0 {
 		faults = append(faults, fmt.Errorf("guide span %d, must not be negative", o.GuideSpan))
 	}
@@ -102,7 +109,7 @@ func budget(n, otherwise int) int {
 }
 
 // Decide commits what nobody flags.
-func (p *Backtrack) Decide(_ context.Context, s *runtime.Step) (runtime.Action, error) {
+func (p *Backtrack) Decide(ctx context.Context, s *runtime.Step) (runtime.Action, error) {
 	p.record.See(s)
 	if s.Index >= p.guide.until {
 		p.guide.until = 0
@@ -114,7 +121,7 @@ func (p *Backtrack) Decide(_ context.Context, s *runtime.Step) (runtime.Action, 
 	if v == nil {
 		return p.safe(s)
 	}
-	return p.intervene(s, v)
+	return p.intervene(ctx, s, v)
 }
 
 // flag is the first flag that counts, or nil.
@@ -136,7 +143,12 @@ func (p *Backtrack) safe(s *runtime.Step) (runtime.Action, error) {
 	return runtime.Action{Plan: plan}, err
 }
 
-func (p *Backtrack) intervene(s *runtime.Step, v *runtime.Verdict) (runtime.Action, error) {
+func (p *Backtrack) intervene(ctx context.Context, s *runtime.Step, v *runtime.Verdict) (runtime.Action, error) {
+	if p.o.Reread != nil && p.exhausted(s, 1) == "" {
+		if err := p.o.Reread.look(ctx, &p.record, s); err != nil {
+			return runtime.Action{}, fmt.Errorf("backtrack policy: %w", err)
+		}
+	}
 	t := &Trouble{Verdict: *v, Index: s.Index, Reach: s.Rewindable, Failures: p.failures}
 	back := min(max(p.o.Point.Back(&p.record, t), 0), s.Index)
 	if back > s.Rewindable && p.o.Strict {

@@ -113,7 +113,7 @@ func (p Highest) Back(r *Record, t *Trouble) int {
 // was (arXiv 2509.23441): a token with a score of at least Least, higher than
 // that of both neighbours, within Window tokens before the candidate. Without
 // one it goes back by Else. After two failures it goes to an earlier peak of at
-// least 0.8 of that score.
+// least 0.8 of that score. No monitor has such a stream: see [Reread].
 type Peak struct {
 	Monitor string  // "" for "sharpness"
 	Least   float64 // 0 for 0.1
@@ -139,7 +139,7 @@ func (p Peak) Back(r *Record, t *Trouble) int {
 
 func (p Peak) filled() Peak {
 	if p.Monitor == "" {
-		p.Monitor = "sharpness"
+		p.Monitor = sharpness
 	}
 	if p.Least == 0 {
 		p.Least = 0.1

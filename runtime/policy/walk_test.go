@@ -37,6 +37,9 @@ func anyPolicy(r *rand.Rand) runtime.Policy {
 	if r.IntN(2) == 0 {
 		o.Plan = must(steer.NewPlan(steer.Intervention{Site: steer.Site{Layer: 1}, Vector: v, Scale: 0.5}))
 	}
+	if r.IntN(4) == 0 {
+		o.Point, o.Reread = Peak{}, &Reread{Scorer: &heights{}, Prompt: text("Who are you?")}
+	}
 	if r.IntN(2) == 0 {
 		o.Refusal = text("No, never.")
 	}
