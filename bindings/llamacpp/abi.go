@@ -76,6 +76,7 @@ const (
 	tensorBuffer = 8
 	tensorNe     = 16
 	tensorNb     = 48
+	tensorSrc    = 152
 	tensorData   = 248
 	tensorName   = 256
 )

@@ -28,7 +28,7 @@ type hook struct {
 func (h *hook) init(e *Engine) {
 	h.engine = e
 	h.passes = make([]int32, e.info.Layers)
-	if evalGateAddr != 0 {
+	if evalGateAddr != 0 && e.sight == nil {
 		h.slot = e.lib.takeSlot(h)
 		h.gate.callback = h.slot.addr
 	}
@@ -37,7 +37,7 @@ func (h *hook) init(e *Engine) {
 // entry is the callback and user data for llama.cpp.
 func (h *hook) entry() (fn, data uintptr) {
 	fn = evalGateAddr
-	if fn == 0 {
+	if fn == 0 || h.engine.sight != nil { // the assembly knows the outputs of blocks only
 		fn = h.engine.lib.evalCallback
 	}
 	return fn, uintptr(unsafe.Pointer(h))
@@ -69,6 +69,11 @@ func (h *hook) begin() {
 			}
 		}
 	}
+	if e.native.learning() {
+		for layer := 1; layer < e.info.Layers; layer++ {
+			h.gate.watch(layer)
+		}
+	}
 	if h.gate.active != 0 {
 		h.ubatch = e.info.MaxBatch
 		clear(h.passes)
@@ -88,17 +93,21 @@ func (h *hook) watchPlan(j *job, r int) {
 // end closes the gate and returns what went wrong inside the callback.
 func (h *hook) end() error {
 	h.gate.active = 0
+	if h.err == nil {
+		h.err = h.engine.sight.end(h.engine.info.Layers)
+	}
 	return h.err
 }
 
-// onEval is the evaluation callback where there is no assembly: ask says whether
+// onEval is the evaluation callback where there is no assembly, and of engines
+// that show attention: ask says whether
 // llama.cpp wants to know if it should stop at the node, or shows its data.
 // Returning false to the latter stops the computation.
 func onEval(tensor uintptr, ask bool, data uintptr) (ok bool) {
 	h := (*hook)(pointer(data))
 	if ask {
 		layer, ok := blockOutput(tensor)
-		return ok && h.gate.active != 0 && h.gate.watches(layer)
+		return ok && h.gate.active != 0 && h.gate.watches(layer) || h.engine.sight.wants(tensor)
 	}
 	return h.show(tensor)
 }
@@ -137,9 +146,12 @@ func blockOutput(tensor uintptr) (layer int, ok bool) {
 	return layer, ok
 }
 
-// node handles one block's output for one micro-batch.
+// node handles one block's output for one micro-batch, or its attention.
 func (h *hook) node(tensor uintptr) error {
 	e := h.engine
+	if e.sight.wants(tensor) {
+		return e.sight.take(h, tensor)
+	}
 	layer, ok := blockOutput(tensor)
 	if !ok || layer >= e.info.Layers {
 		return fmt.Errorf("stopped at a node that is no block output")
@@ -147,6 +159,9 @@ func (h *hook) node(tensor uintptr) error {
 	ne, nb := at[[4]int64](tensor, tensorNe), at[[2]uint64](tensor, tensorNb)
 	if at[int32](tensor, 0) != typeF32 || ne[0] != int64(e.info.Width) || ne[2] != 1 || ne[3] != 1 || nb[1] != 4*uint64(ne[0]) {
 		return fmt.Errorf("block %d puts out a tensor of shape %v, want rows of %d float32", layer, ne, e.info.Width)
+	}
+	if e.native.learning() {
+		e.native.learn(tensor, layer)
 	}
 	lo := int(h.passes[layer]) * h.ubatch
 	hi := min(lo+h.ubatch, e.rows.n)
@@ -163,7 +178,7 @@ func (h *hook) block(tensor uintptr, layer, lo, hi, rows int) error {
 		return nil
 	}
 	all := rows == hi-lo
-	data, device := h.fetch(tensor, rows)
+	data, device := h.part(tensor, 0, rows*e.info.Width)
 	edited, i := false, 0
 	for b := lo; b < hi; b++ {
 		if !all && e.rows.out[b] == 0 {
@@ -185,16 +200,15 @@ func (h *hook) block(tensor uintptr, layer, lo, hi, rows int) error {
 	return nil
 }
 
-// fetch returns the tensor's rows: its own memory on the host, a copy from a
-// device.
-func (h *hook) fetch(tensor uintptr, rows int) (data []float32, device bool) {
+// part returns n values of a tensor behind the first from: its own memory on the
+// host, a copy from a device.
+func (h *hook) part(tensor uintptr, from, n int) (data []float32, device bool) {
 	e := h.engine
-	n := rows * e.info.Width
 	if buffer := at[uintptr](tensor, tensorBuffer); buffer != 0 && h.frame.call(e.lib.bufferIsHost, buffer)&0xff != 0 {
-		return unsafe.Slice((*float32)(pointer(at[uintptr](tensor, tensorData))), n), false
+		return unsafe.Slice((*float32)(pointer(at[uintptr](tensor, tensorData)+uintptr(4*from))), n), false
 	}
 	h.scratch = grow(h.scratch, n)
-	h.frame.call(e.lib.tensorGet, tensor, uintptr(unsafe.Pointer(&h.scratch[0])), 0, uintptr(4*n))
+	h.frame.call(e.lib.tensorGet, tensor, uintptr(unsafe.Pointer(&h.scratch[0])), uintptr(4*from), uintptr(4*n))
 	return h.scratch, true
 }
 

@@ -141,3 +141,79 @@ func TestLowerable(t *testing.T) {
 		}
 	}
 }
+
+// TestNativeVectorSwitches: once llama.cpp adds a plan's vector, others are
+// written over it; every batch gets what the hook would have given it, to the
+// bit, and after a rest the vector is gone.
+func TestNativeVectorSwitches(t *testing.T) {
+	for _, m := range steeredModels {
+		t.Run(m.name+" "+m.typ.String(), func(t *testing.T) {
+			lowered, hooked := steeredModel(t, m.name, m.typ, Options{Context: 512, Cells: 1024}), steeredModel(t, m.name, m.typ, Options{Context: 512, Cells: 1024})
+			hooked.native.off = true
+			r := rand.New(rand.NewPCG(2, 7))
+			add := func(layers ...int) *steer.Plan {
+				var list []steer.Intervention
+				for _, l := range layers {
+					list = append(list, steer.Intervention{Site: steer.Site{Layer: l}, Vector: randomVector(r, lowered.info.Width), Scale: 0.2})
+				}
+				return mustPlan(t, list...)
+			}
+			last := lowered.info.Layers - 1
+			a, b, c := add(1, last), add(2), add(1)
+			turns := []turn{{nativeAfter + 2, a, a}, {2, b, b}, {2, nil, nil}, {2, a, b}, {1, c, c}, {2, b, b}, {1, a, nil}, {2, nil, nil}, {1, a, a}}
+			x, y := taken(t, lowered, turns), taken(t, hooked, turns)
+			for i := range x {
+				if !slices.Equal(x[i], y[i]) {
+					t.Fatalf("row %d differs between native control vector and hook", i)
+				}
+			}
+			if n := &lowered.native; !n.writable() || n.loaded != a.Fingerprint() {
+				t.Fatalf("%d places known, %x loaded", n.known, n.loaded)
+			}
+			taken(t, lowered, []turn{{restAfter + 1, nil, nil}})
+			if lowered.native.active {
+				t.Error("the vector is still in the graph after a rest")
+			}
+			for i, row := range taken(t, lowered, turns) {
+				if !slices.Equal(row, y[i]) {
+					t.Fatalf("row %d differs after a rest", i)
+				}
+			}
+		})
+	}
+}
+
+// turn is some steps of two sequences under a plan each.
+type turn struct {
+	steps         int
+	first, second *steer.Plan
+}
+
+// taken plays turns and returns every row of logits.
+func taken(t *testing.T, e *Engine, turns []turn) (rows []decode.Logits) {
+	t.Helper()
+	var feeds []engine.Feed
+	for i := range 2 {
+		s := sequence(t, e)
+		defer s.Close()
+		feeds = append(feeds, engine.Feed{Seq: s, Tokens: []decode.Token{decode.Token(40 + i), 50, 60}})
+	}
+	for _, turn := range turns {
+		for i, p := range []*steer.Plan{turn.first, turn.second} {
+			if err := feeds[i].Seq.Steer(p); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range turn.steps {
+			if err := e.Forward(context.Background(), feeds); err != nil {
+				t.Fatal(err)
+			}
+			for i := range feeds {
+				l := slices.Clone(feeds[i].Seq.Logits())
+				rows = append(rows, l)
+				feeds[i].Tokens = []decode.Token{argmax(l)}
+			}
+		}
+	}
+	return rows
+}
