@@ -36,6 +36,7 @@ type Engine struct {
 	frame  frame
 	rows   rowBuffer
 	hook   hook
+	sight  *sight // nil unless Options.Attention
 	pool   pool
 	native nativeVector
 	inputs []bool // blocks whose input llama.cpp was told to keep

@@ -158,6 +158,9 @@ func (l *Library) newEngine(model uintptr, meta modelFile, o Options) (*Engine, 
 	if e.info.Layers > maxLayers {
 		return nil, engine.Unsupported("model", fmt.Sprintf("it has %d layers, the limit is %d", e.info.Layers, maxLayers))
 	}
+	if o.Attention {
+		e.sight = &sight{windowed: callInt(l.modelNSWA, model) > 0}
+	}
 	e.hook.init(e)
 	if err := e.newContext(o); err != nil {
 		l.leaveSlot(e.hook.slot)

@@ -57,6 +57,12 @@ type Options struct {
 	// They see a text as a whole and keep no cache: see engine.Caps.Canvas.
 	Canvas bool
 
+	// Attention opens an engine that shows where tokens look: see Engine.Attend.
+	// It computes attention in the plain form, whatever the device, and answers
+	// every node of the graph in Go: give it to what asks now and then, and let
+	// another engine write.
+	Attention bool
+
 	// Progress, when not nil, is called with the share of the weights that is
 	// loaded, from 0 to 1. Returning false stops the load.
 	Progress func(share float32) bool
@@ -97,6 +103,9 @@ func (o Options) fill(size int64, trained int, gpu bool) Options {
 	if o.Flash == "" {
 		o.Flash = FlashAuto
 	}
+	if o.Flash == FlashAuto && o.Attention {
+		o.Flash = FlashOff // the fused form never has the weights
+	}
 	if o.Flash == FlashAuto && o.KV != KVQ8_0 && (!gpu || o.CPUOnly) {
 		// No slower on a CPU (24 against 22 tokens/s at 2000 rows, 494 M
 		// weights), and it sums in float32: a text then hardly ever depends on
@@ -134,6 +143,9 @@ func (o *Options) check() error {
 	}
 	if o.KV == KVQ8_0 && o.Flash == FlashOff {
 		faults = append(faults, errors.New("option KV q8_0 needs flash attention"))
+	}
+	if o.Attention && o.Flash != FlashOff {
+		faults = append(faults, fmt.Errorf("option Attention needs Flash off, not %q", o.Flash))
 	}
 	if len(faults) == 0 {
 		return nil
