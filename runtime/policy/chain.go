@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,11 @@ import (
 
 // Chain asks policies in order; the first that does more than commit decides,
 // and those behind it are not asked. Put what acts on cheap and sure signs
-// first. A plain commit with a reason, such as that of [Flag], is passed on
-// when nobody decides. It is as stateful as its policies.
+// first. A commit that only gives a reason, such as that of [Flag], or only
+// sets a plan, such as that of a [Backtrack] whose dose fades, does not keep the
+// others from being asked: the first reason stands when nobody decides, and the
+// first plan also beside a decision that brings none. It is as stateful as its
+// policies.
 type Chain []runtime.Policy
 
 // Decide returns the first decisive action.
@@ -24,22 +28,24 @@ func (c Chain) Decide(ctx context.Context, s *runtime.Step) (runtime.Action, err
 			return a, fmt.Errorf("policy %d of the chain: %w", i+1, err)
 		}
 		if decisive(&a) {
+			if a.Plan == nil && a.Kind != runtime.Stop {
+				a.Plan = mark.Plan
+			}
 			return a, nil
 		}
-		if mark.Reason == "" {
-			mark = a
-		}
+		mark.Plan, mark.Reason = cmp.Or(mark.Plan, a.Plan), cmp.Or(mark.Reason, a.Reason)
 	}
 	return mark, nil
 }
 
 func decisive(a *runtime.Action) bool {
-	return a.Kind != runtime.Commit || a.Plan != nil || len(a.Guide) > 0 || len(a.Ban) > 0 || len(a.Force) > 0 || a.Release
+	return a.Kind != runtime.Commit || len(a.Guide) > 0 || len(a.Ban) > 0 || len(a.Force) > 0 || a.Release
 }
 
 // Cascade asks a costly or drastic policy only while a cheap monitor is
-// worried: at its flag and for Span tokens after it. Otherwise it commits. It
-// serves one session.
+// worried: at its flag and for Span tokens after it. Otherwise it commits. A plan
+// whose dose falls with every safe token, as that of [Backtrack], stays where it
+// is while Then is not asked. It serves one session.
 type Cascade struct {
 	Cheap []string // monitors; nil for all
 	Span  int

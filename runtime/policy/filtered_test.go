@@ -13,6 +13,7 @@ import (
 	"github.com/trimtab/trimtab/monitors"
 	"github.com/trimtab/trimtab/runtime"
 	"github.com/trimtab/trimtab/runtime/engine/enginetest"
+	"github.com/trimtab/trimtab/steer"
 )
 
 // after judges the token before the candidate, as a monitor of states does: its
@@ -172,6 +173,32 @@ func TestChain(t *testing.T) {
 	}
 	if _, err := (Chain{&Threshold{}}).Decide(t.Context(), flagged); err == nil || !strings.Contains(err.Error(), "policy 1 of the chain") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestChainFading: a policy whose plan fades with every token hides no flag from
+// those behind it, and its plan is not lost beside what they decide.
+func TestChainFading(t *testing.T) {
+	v := make([]float32, 16)
+	v[3] = 1
+	plan := must(steer.NewPlan(steer.Intervention{Site: steer.Site{Layer: 1}, Vector: v, Scale: 1}))
+	says := func(monitor string) []runtime.Verdict {
+		return []runtime.Verdict{{Monitor: monitor, Verdict: monitors.Verdict{Score: 2, Flag: true}}}
+	}
+	step := func(index int, list []runtime.Verdict) *runtime.Step {
+		return &runtime.Step{Index: index, Tokens: text("0123456789")[:index], Verdicts: list, Rewindable: index, RewindsLeft: 9, DiscardLeft: 99}
+	}
+	for _, last := range []runtime.Policy{StopOn("b"), &Threshold{Monitors: []string{"b"}, Do: runtime.Rewind}} {
+		c := Chain{must(NewBacktrack(BacktrackOptions{Monitors: []string{"a"}, Plan: plan})), Flag{Monitors: []string{"c"}}, last}
+		if a := must(c.Decide(t.Context(), step(5, says("a")))); a.Kind != runtime.Rewind || a.Plan == nil {
+			t.Fatalf("at the flag of a: %+v", a)
+		}
+		if a := must(c.Decide(t.Context(), step(5, says("c")))); a.Kind != runtime.Commit || a.Plan == nil || a.Reason != "c: score 2" {
+			t.Errorf("while the plan fades: %+v", a)
+		}
+		if a := must(c.Decide(t.Context(), step(6, says("b")))); a.Kind == runtime.Commit || (a.Plan == nil) != (a.Kind == runtime.Stop) {
+			t.Errorf("at the flag of b while the plan fades: %+v", a)
+		}
 	}
 }
 
