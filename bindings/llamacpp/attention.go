@@ -151,8 +151,9 @@ func (s *sight) take(h *hook, tensor uintptr) error {
 	share := 1 / float32(heads)
 	for head := range heads {
 		data, _ := h.part(tensor, head*rows*cells, rows*cells)
+		weight := s.weight[:len(data)]
 		for i, w := range data {
-			s.weight[i] += share * w
+			weight[i] += share * w
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/internal/gguf"
@@ -334,6 +335,28 @@ func TestAttentionThatIsNotShown(t *testing.T) {
 		t.Errorf("error %v, %d rows", err, s.Len())
 	}
 	attended(t, e, 4, engine.Feed{Seq: s, Tokens: []decode.Token{1, 2, 3}})
+}
+
+func TestAttentionNames(t *testing.T) {
+	for name, want := range map[string]int{
+		"kq_soft_max-0": 0, "kq_soft_max-7": 7, "kq_soft_max-1023": 1023,
+		"kq_soft_max-1024": -1, "kq_soft_max-99999999999": -1, "kq_soft_max-": -1, "kq_soft_max": -1, "": -1,
+		"kq_soft_max-3 (view)": -1, "kq_soft_max-x": -1, "kq_soft_max--3": -1, "kq_soft_maxs-3": -1, "kq-3": -1, "l_out-3": -1,
+	} {
+		tensor := named(name)
+		got, ok := attentionOf(uintptr(unsafe.Pointer(tensor)))
+		if !ok {
+			got = -1
+		}
+		if got != want {
+			t.Errorf("%q is block %d, want %d", name, got, want)
+		}
+		for _, s := range []*sight{nil, {}, {on: true}, {on: true, first: 4}} {
+			if want, got := s != nil && s.on && want >= s.first, s.wants(uintptr(unsafe.Pointer(tensor))); got != want {
+				t.Errorf("%q with %+v: %v, want %v", name, s, got, want)
+			}
+		}
+	}
 }
 
 func BenchmarkAttend(b *testing.B) {

@@ -2,6 +2,7 @@ package onllama
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -79,46 +80,52 @@ func (*at) Rewind(int) error { return nil }
 // goes back to where a second look finds it sharpest: the place that the rule
 // gives for scores which were computed another way.
 func TestRollbackToThePeak(t *testing.T) {
-	const place = 24
 	for _, preset := range []string{"tiny", "tiny-qwen3", "tiny-gemma3"} {
 		path := randomModel(t, preset)
-		writes := llamatest.Open(t, path, llamacpp.Options{Threads: 1, Flash: llamacpp.FlashOn})
-		prompt, err := writes.Info().Tokenizer.Encode("Once upon a time there was", engine.EncodeOptions{Start: true})
-		if err != nil {
-			t.Fatal(err)
+		for place := 16; place < 32; place += 5 {
+			t.Run(fmt.Sprintf("%s at %d", preset, place), func(t *testing.T) { rollback(t, path, place) })
 		}
-		back, err := policy.NewBacktrack(policy.BacktrackOptions{Point: policy.Peak{}, Ban: true, Most: 1,
-			Reread: &policy.Reread{Scorer: scorer(t, path), Prompt: prompt}})
-		if err != nil {
-			t.Fatal(err)
+	}
+}
+
+// rollback flags the candidate at a place.
+func rollback(t *testing.T, path string, place int) {
+	writes := llamatest.Open(t, path, llamacpp.Options{Threads: 1, Flash: llamacpp.FlashOn})
+	prompt, err := writes.Info().Tokenizer.Encode("Once upon a time there was", engine.EncodeOptions{Start: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := policy.NewBacktrack(policy.BacktrackOptions{Point: policy.Peak{}, Ban: true, Most: 1,
+		Reread: &policy.Reread{Scorer: scorer(t, path), Prompt: prompt}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen []runtime.Event
+	var before []decode.Token
+	cfg := runtime.Config{Engine: writes, Prompt: prompt, MaxTokens: 40, HoldBack: 16, Seed: 3, Sampler: decode.Categorical{},
+		End: []decode.Token{}, MaxRewinds: 4, MaxDiscarded: 64, Policy: back,
+		Monitors: []monitors.Monitor{{Name: "at", Start: func() monitors.Watcher { return &at{place, 1} }}}}
+	cfg.Listener.Step = func(_ context.Context, e *runtime.Event) error {
+		if e.Action.Kind == runtime.Rewind {
+			seen = append(seen, *e)
+		} else if len(seen) == 0 {
+			before = append(before, e.Token)
 		}
-		var seen []runtime.Event
-		var before []decode.Token
-		cfg := runtime.Config{Engine: writes, Prompt: prompt, MaxTokens: 40, HoldBack: 16, Seed: 3, Sampler: decode.Categorical{},
-			End: []decode.Token{}, MaxRewinds: 4, MaxDiscarded: 64, Policy: back,
-			Monitors: []monitors.Monitor{{Name: "at", Start: func() monitors.Watcher { return &at{place, 1} }}}}
-		cfg.Listener.Step = func(_ context.Context, e *runtime.Event) error {
-			if e.Action.Kind == runtime.Rewind {
-				seen = append(seen, *e)
-			} else if len(seen) == 0 {
-				before = append(before, e.Token)
-			}
-			return nil
-		}
-		s, err := runtime.NewSession(t.Context(), cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
-		if _, err := s.Run(t.Context()); err != nil || len(seen) != 1 || len(before) != place {
-			t.Fatalf("%s: %v, %d rewinds after %d tokens", preset, err, len(seen), len(before))
-		}
-		scores := inOneGo(t, path, slices.Concat(prompt, before))
-		want := peak(scores[len(prompt)-1:], place)
-		t.Logf("%s: %d tokens back", preset, want)
-		if seen[0].Action.Rewind != want {
-			t.Errorf("%s: rewound %d tokens, want %d; scores %.4f", preset, seen[0].Action.Rewind, want, scores)
-		}
+		return nil
+	}
+	s, err := runtime.NewSession(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.Run(t.Context()); err != nil || len(seen) != 1 || len(before) != place {
+		t.Fatalf("%v, %d rewinds after %d tokens", err, len(seen), len(before))
+	}
+	scores := inOneGo(t, path, slices.Concat(prompt, before))
+	want := peak(scores[len(prompt)-1:], place)
+	t.Logf("%d tokens back", want)
+	if seen[0].Action.Rewind != want {
+		t.Errorf("rewound %d tokens, want %d; scores %.4f", seen[0].Action.Rewind, want, scores)
 	}
 }
 
