@@ -362,7 +362,7 @@ func TestBudgets(t *testing.T) {
 			if s.Index < 10 {
 				return Action{}, nil
 			}
-			return Action{Kind: Rewind, Rewind: tt.back}, nil
+			return Action{Kind: Rewind, Rewind: tt.back, Release: true}, nil // Release means nothing here
 		})
 		cfg.Listener.Step = func(_ context.Context, e *Event) error {
 			if e.Exhausted != "" {
@@ -371,7 +371,7 @@ func TestBudgets(t *testing.T) {
 			return nil
 		}
 		r, _, err := generate(t, cfg)
-		if err != nil || r.FinishReason != FinishFilter || exhausted != tt.want {
+		if err != nil || r.FinishReason != FinishFilter || exhausted != tt.want || r.Text != "" {
 			t.Errorf("%s: %v, %+v, %q", tt.name, err, r, exhausted)
 		}
 	}

@@ -236,7 +236,7 @@ func (s *Session) stopAt(at int) string {
 // stop ends the text before the candidate.
 func (s *Session) stop() FinishReason {
 	s.text.raw = s.text.raw[:s.from]
-	if s.event.Action.Release {
+	if a := &s.event.Action; a.Kind == Stop && a.Release { // not a rewind that no budget allowed
 		s.release(len(s.text.raw), true)
 	}
 	return FinishFilter
