@@ -77,7 +77,9 @@ func letter(c byte) monitors.Monitor {
 func logged(t testing.TB, cfg runtime.Config) (string, *Log) {
 	t.Helper()
 	var b bytes.Buffer
-	cfg.Prompt, cfg.Listener = text("?"), New(&b, "")
+	if cfg.Listener = New(&b, ""); cfg.Prompt == nil {
+		cfg.Prompt = text("?")
+	}
 	s, err := runtime.NewSession(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -272,6 +274,9 @@ func TestHeader(t *testing.T) {
 		"policy":    func(c *runtime.Config) { c.Policy = policy.Flag{} },
 		"monitor":   func(c *runtime.Config) { c.Monitors[0].Doc = "another" },
 		"sampler":   func(c *runtime.Config) { c.Sampler = decode.Categorical{} },
+		"plan from": func(c *runtime.Config) { c.Prompt, c.PlanFrom = text("??"), 1 },
+		"shadow":    func(c *runtime.Config) { c.Shadow = &runtime.Shadow{} },
+		"limit":     func(c *runtime.Config) { c.Shadow = &runtime.Shadow{Mean: new(math.Inf(1))} },
 	} {
 		if other := header(change); other.Config == base.Config {
 			t.Errorf("%s: the same hash", name)

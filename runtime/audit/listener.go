@@ -93,14 +93,29 @@ func hashMonitor(m monitors.Monitor) string {
 
 // hashConfig hashes what of the Config is data, in a fixed form.
 func hashConfig(c *runtime.Config, list []Monitor) (string, error) {
-	b, err := json.Marshal([]any{
+	form := []any{
 		typeOf(c.Sampler), typeOf(c.Processor), typeOf(c.Policy), hex(c.Plan.Fingerprint()), c.MaxTokens, c.Stop, c.End,
 		c.HoldBack, list, c.OnFault, c.ObserveTimeout, c.MaxRewinds, c.MaxDiscarded, c.MaxGuide,
-	})
+	}
+	if c.PlanFrom != 0 {
+		form = append(form, "plan from", c.PlanFrom)
+	}
+	if s := c.Shadow; s != nil {
+		form = append(form, "shadow", limit(s.Token), limit(s.Mean), limit(s.Total), s.Window, s.Tries)
+	}
+	b, err := json.Marshal(form)
 	if err != nil {
 		return "", fmt.Errorf("audit: config: %w", err)
 	}
 	return hex(xxhash.Sum64(b)), nil
+}
+
+// limit spells a bound that may be infinite, for which JSON has no word.
+func limit(x *float64) string {
+	if x == nil {
+		return ""
+	}
+	return strconv.FormatFloat(*x, 'g', -1, 64)
 }
 
 func typeOf(v any) string {
@@ -191,7 +206,7 @@ func (l *listener) intervene(e *runtime.Event) error {
 	a := &e.Action
 	l.n++
 	kept := len(l.marks) - e.Rewound
-	if (a.Kind == runtime.Stop || e.Exhausted != "") && !a.Release {
+	if a.Kind == runtime.Stop && !a.Release || e.Exhausted != "" {
 		kept = len(l.marks) - e.Rewindable // what is held back never leaves
 	}
 	r := Intervention{
