@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/trimtab/trimtab/decode"
+	"github.com/trimtab/trimtab/internal/vec"
 	"github.com/trimtab/trimtab/steer"
 )
 
@@ -107,6 +108,7 @@ func plan(layer int, direction []float32, w Window, dose float64) (*steer.Plan, 
 // candidate is a cell with its direction, scaled to the activation's norm.
 type candidate struct {
 	cell      int
+	layer     int
 	direction []float32
 }
 
@@ -120,7 +122,7 @@ func (m *Moments) candidates(by Method, may func(Cell) bool) ([]candidate, error
 		if err == nil {
 			var d []float32
 			if d, err = scaled(r, length(m.MeanChosen(c))); err == nil {
-				list = append(list, candidate{c, d})
+				list = append(list, candidate{c, m.Cells[c].Layer, d})
 				return
 			}
 		}
@@ -164,17 +166,19 @@ func (f *fitter) plans(arms []arm) ([]*steer.Plan, error) {
 // Bounds of the search. A full product of cells, windows and doses would cost
 // ten times as much and, on few pairs, mostly fit noise.
 const (
-	entrants    = 12 // cells that are tried at all
-	finalists   = 3  // cells that every window is tried at
-	survivors   = 2  // cells that get every dose in their best window
-	screenPairs = 8  // validation pairs that decide about cells and windows
-	gridPairs   = 24 // and about doses
-	extensions  = 6  // doses beyond the grid, each a quarter higher
+	entrants      = 12  // cells that are tried at all
+	finalists     = 3   // cells that every window is tried at
+	survivors     = 2   // cells that get every dose in their best window
+	screenPairs   = 8   // validation pairs that decide about cells and windows
+	gridPairs     = 24  // and about doses
+	screenNeutral = 6   // neutral texts that decide about cells and windows
+	screenSlack   = 1.5 // times the budget, since few texts tell it badly
+	extensions    = 6   // doses beyond the grid, each a quarter higher
 )
 
 // search narrows the candidates: to cells whose sides are well apart, of every
 // kind of place, then to cells in the first two windows, then windows, both at
-// two doses on a few pairs, then doses on more.
+// three doses on a few pairs, then doses on more.
 func (f *fitter) search(ctx context.Context, list []candidate) ([]Trial, error) {
 	val := f.validation[:min(len(f.validation), screenPairs)]
 	arms, err := f.screen(ctx, product(f.enter(list), f.o.Windows[:min(len(f.o.Windows), 2)]), val, "choosing layer and place")
@@ -223,24 +227,34 @@ func product(list []candidate, windows []Window) (arms []arm) {
 	return arms
 }
 
-// firsts keeps each cell's best window, of the n best cells.
+// firsts keeps each cell's best window, of the n best cells. A cell of the same
+// layer with nearly the same direction as a better one would teach nothing new.
 func firsts(arms []arm, n int) (out []arm) {
 	for _, a := range arms {
-		if len(out) < n && !slices.ContainsFunc(out, func(b arm) bool { return b.cell == a.cell }) {
+		if len(out) < n && !slices.ContainsFunc(out, func(b arm) bool { return b.cell == a.cell || b.layer == a.layer && alike(a, b) }) {
 			out = append(out, a)
 		}
 	}
 	return out
 }
 
-// screen sorts arms by their better mean effect at a low and a medium dose of the
-// grid, best first.
+// alikeness is the cosine above which two directions count as one.
+const alikeness = 0.95
+
+func alike(a, b arm) bool {
+	return vec.Dot(a.direction, b.direction) > alikeness*vec.Norm(a.direction)*vec.Norm(b.direction)
+}
+
+// screen sorts arms by their best mean effect at a low, a medium and the highest
+// dose, best first. A dose far beyond the budget on a few neutral prompts does
+// not count: a strong effect that cannot be used would hide a weaker one that
+// can.
 func (f *fitter) screen(ctx context.Context, arms []arm, val []contest, stage string) ([]arm, error) {
 	if len(arms) <= 1 {
 		return arms, nil
 	}
 	n := len(f.o.Doses)
-	doses := []float64{f.o.Doses[n/4], f.o.Doses[n/2]}
+	doses := []float64{f.o.Doses[n/4], f.o.Doses[n/2], slices.Max(f.o.Doses)}
 	var tried []arm
 	for _, a := range arms {
 		for _, a.dose = range doses {
@@ -255,11 +269,17 @@ func (f *fitter) screen(ctx context.Context, arms []arm, val []contest, stage st
 	if err != nil {
 		return nil, err
 	}
+	kl, err := divergences(ctx, f.e, plans, f.neutral[:min(len(f.neutral), screenNeutral)], nil)
+	if err != nil {
+		return nil, err
+	}
 	order, score := make([]int, len(arms)), make([]float64, len(arms))
 	for i := range arms {
 		order[i], score[i] = i, math.Inf(-1)
 		for k := range doses {
-			score[i] = max(score[i], effectsOf(x[i*len(doses)+k], f.base).Mean)
+			if at := i*len(doses) + k; kl[at] <= screenSlack*f.o.MaxKL {
+				score[i] = max(score[i], effectsOf(x[at], f.base).Mean)
+			}
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(score[b], score[a]) })

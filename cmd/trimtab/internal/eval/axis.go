@@ -117,7 +117,7 @@ func (s *study) behaviour(ctx context.Context, b *Behaviour, mirrored bool, fits
 	results, reports := map[string]*extract.Result{}, map[string]*FitReport{}
 	for _, m := range s.o.Methods {
 		start := s.o.Now()
-		options := extract.Options{Method: m, Focus: m != extract.PaLRS, States: s.states}
+		options := extract.Options{Method: m, Windows: s.o.Windows, Focus: m != extract.PaLRS, States: s.states}
 		if mirrored {
 			options = again(options, fits[m], s.states.Mirrored())
 		}
@@ -282,7 +282,7 @@ func (s *study) fewer(ctx context.Context, o *Outcome, b *Behaviour, n int) erro
 	}
 	pairs := slices.Concat(train[:n], val[:min(len(val), max(n/2, 4))], only(b.Pairs, extract.Test))
 	start := s.o.Now()
-	r, err := s.fit(ctx, b, pairs, extract.Options{Method: extract.Method(o.Best), Focus: o.Best != string(extract.PaLRS)})
+	r, err := s.fit(ctx, b, pairs, extract.Options{Method: extract.Method(o.Best), Windows: s.o.Windows, Focus: o.Best != string(extract.PaLRS)})
 	if err != nil {
 		return fmt.Errorf("%s from %d pairs: %w", b.Name, n, err)
 	}

@@ -79,6 +79,7 @@ type Options struct {
 	Together [][]string // names of behaviours to steer at once
 	Neutral  Neutral
 	Methods  []extract.Method // default: all
+	Windows  []extract.Window // rows to try; default extract.Windows(). A short list saves most of the time.
 	Seeds    int              // of the answers and the random vectors, default 3
 	Counts   []int            // how many pairs, for the question how many suffice; nil for none
 

@@ -18,6 +18,7 @@ import (
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/internal/nano/chat"
 	"github.com/trimtab/trimtab/runtime/engine"
+	prompter "github.com/trimtab/trimtab/runtime/engine/chat"
 	"github.com/trimtab/trimtab/runtime/engine/enginetest"
 	"github.com/trimtab/trimtab/steer/extract"
 )
@@ -352,5 +353,15 @@ func TestShare(t *testing.T) {
 	apart, together := width(func(i int) string { return fmt.Sprint(i) }), width(func(i int) string { return fmt.Sprint(i % 4) })
 	if together < 1.5*apart {
 		t.Errorf("intervals %v and %v", apart, together)
+	}
+}
+
+func rendering(p *prompter.Prompter) extract.Render {
+	return func(turns []engine.Message, header bool) ([]decode.Token, error) {
+		in := prompter.Input{AddGenerationPrompt: header}
+		for _, m := range turns {
+			in.Messages = append(in.Messages, prompter.Message{Role: m.Role, Content: m.Content})
+		}
+		return p.Prompt(in)
 	}
 }
