@@ -11,16 +11,21 @@ import (
 	"unicode/utf8"
 )
 
-// ReadFile reads a list from a file in either form of [Read].
+// ReadFile reads a list from a regular file in either form of [Read]. Others are
+// not opened: opening a FIFO can block for ever.
 func ReadFile(path string) (*List, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("lexicon: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("lexicon: %s: is not a regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("lexicon: %w", err)
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("lexicon: %s: is not a regular file", path)
-	}
 	l, err := Read(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -56,8 +56,16 @@ func Default() *Hierarchy {
 	}
 }
 
-// ReadFile reads a hierarchy from a file; see [Read].
+// ReadFile reads a hierarchy from a regular file; see [Read]. Others are not
+// opened: opening a FIFO can block for ever.
 func ReadFile(path string) (*Hierarchy, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("principles: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("principles: %s: is not a regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("principles: %w", err)
