@@ -14,6 +14,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/ebitengine/purego"
+
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/internal/gguf"
 	"github.com/trimtab/trimtab/internal/randmodel"
@@ -335,6 +337,26 @@ func TestAttentionThatIsNotShown(t *testing.T) {
 		t.Errorf("error %v, %d rows", err, s.Len())
 	}
 	attended(t, e, 4, engine.Feed{Seq: s, Tokens: []decode.Token{1, 2, 3}})
+}
+
+// TestAttentionFromADevice: tables that are copied, as from a GPU, are the same.
+func TestAttentionFromADevice(t *testing.T) {
+	for _, name := range []string{"llama", "gemma3"} {
+		e := openAttentive(t, name, Options{})
+		text := randomTokens(e, 50, 4)
+		look := func() [][]float32 {
+			s := sequence(t, e)
+			defer s.Close()
+			return slices.Concat(attended(t, e, 4, engine.Feed{Seq: s, Tokens: text[:30]})[0], attended(t, e, 4, engine.Feed{Seq: s, Tokens: text[30:]})[0])
+		}
+		want, host := look(), e.lib.bufferIsHost
+		e.lib.bufferIsHost = purego.NewCallback(func(uintptr) uintptr { return 0 })
+		got := look()
+		e.lib.bufferIsHost = host
+		if !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%s: other weights by way of a copy", name)
+		}
+	}
 }
 
 func TestAttentionNames(t *testing.T) {
