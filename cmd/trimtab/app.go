@@ -115,7 +115,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usagef(c, "%w", err) })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddGroup(&cobra.Group{ID: "use", Title: "Use a model:"}, &cobra.Group{ID: "tools", Title: "Tools:"})
-	root.AddCommand(newRun(a), newBatch(a), newModel(a), newEngine(a), newData(a), newBench(a), newSteer(a), newEval(a), newTrace(a))
+	root.AddCommand(newRun(a), newBatch(a), newModel(a), newEngine(a), newData(a), newBench(a), newSteer(a), newMonitor(a), newEval(a), newTrace(a))
 	root.SetHelpCommandGroupID("tools")
 	return root
 }

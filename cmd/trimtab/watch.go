@@ -28,6 +28,14 @@ const (
 // text that has not left.
 var holdBacks = map[string]int{policyFlag: 0, policyStop: 8, policyBacktrack: 16, policyFilter: 16}
 
+// defaultLift is where --policy filter begins to act: at states from which about
+// a third of the texts end badly, long before an alarm. It is what `trimtab eval
+// safety` tries first, and so is the radius.
+const (
+	defaultLift   = 0.3
+	defaultRadius = 0.5
+)
+
 // watching holds the flags that `run` and `batch` share about monitors and what
 // follows from them.
 type watching struct {
@@ -37,8 +45,9 @@ type watching struct {
 	rewindTo          string
 	refusal, guidance string
 	failOpen, scores  bool
+	lift, radius      float64
 
-	specs []alarmSpec
+	specs []sentrySpec
 	point policy.Point
 }
 
@@ -47,6 +56,8 @@ func newWatching(c *cobra.Command) *watching {
 	f.StringArrayVar(&w.monitors, "monitor", nil, "watch with `SPEC`: FILE[:threshold], lexicon:FILE, repetition, entropy[:options]; may be given several times")
 	f.StringVar(&w.policy, "policy", policyFlag, "what follows when a monitor objects: flag (say so), stop, backtrack or filter")
 	f.IntVar(&w.hold, "hold-back", 0, "tokens that wait before they leave (default 0 for flag, 8 for stop, 16 for backtrack and filter)")
+	f.Float64Var(&w.lift, "lift", defaultLift, "value under which filter lifts a state; its threshold is for what follows when that did not do")
+	f.Float64Var(&w.radius, "radius", defaultRadius, "greatest change of a state by filter, as a share of its norm")
 	f.IntVar(&w.most, "max-interventions", policy.DefaultInterventions, "times that backtrack tries again before the text ends")
 	f.StringVar(&w.rewindTo, "rewind-to", "onset", "where backtrack goes: onset (as the monitor says), sentence, line, or a number of tokens")
 	f.StringVar(&w.refusal, "refusal", "", "`TEXT` that ends an answer in place of what was not mended (default: it just ends)")
@@ -63,7 +74,7 @@ func (w *watching) wanted() bool { return len(w.monitors) > 0 }
 func (w *watching) check(c *cobra.Command) error {
 	changed := c.Flags().Changed
 	acts := w.policy == policyBacktrack || w.policy == policyFilter
-	for _, name := range []string{"policy", "hold-back", "max-interventions", "rewind-to", "refusal", "guidance", "fail-open", "scores"} {
+	for _, name := range []string{"policy", "hold-back", "max-interventions", "rewind-to", "refusal", "guidance", "fail-open", "scores", "lift", "radius"} {
 		if changed(name) && !w.wanted() {
 			return usagef(c, "--%s needs --monitor", name)
 		}
@@ -71,6 +82,11 @@ func (w *watching) check(c *cobra.Command) error {
 	for _, name := range []string{"max-interventions", "rewind-to", "guidance"} {
 		if changed(name) && !acts {
 			return usagef(c, "--%s is for --policy backtrack and filter, not for %s", name, w.policy)
+		}
+	}
+	for _, name := range []string{"lift", "radius"} {
+		if changed(name) && w.policy != policyFilter {
+			return usagef(c, "--%s is for --policy filter, not for %s", name, w.policy)
 		}
 	}
 	hold, known := holdBacks[w.policy]
@@ -85,6 +101,10 @@ func (w *watching) check(c *cobra.Command) error {
 		return usagef(c, "--hold-back is %d, must be between 0 and %d", w.hold, runtime.MaxHoldBack)
 	case w.policy == policyFilter && changed("hold-back") && w.hold < 1:
 		return usagef(c, "--hold-back is 0: --policy filter has to take a token back to choose another, so it must be at least 1")
+	case w.lift-w.lift != 0:
+		return usagef(c, "--lift is %v, must be a number", w.lift)
+	case !(w.radius > 0 && w.radius <= 10):
+		return usagef(c, "--radius is %v, must be above 0 and at most 10", w.radius)
 	case w.most < 0 || w.most > 1000:
 		return usagef(c, "--max-interventions is %d, must be between 0 and 1000", w.most)
 	case !utf8.ValidString(w.refusal) || !utf8.ValidString(w.guidance):
@@ -97,18 +117,24 @@ func (w *watching) check(c *cobra.Command) error {
 }
 
 func (w *watching) parse(c *cobra.Command) (err error) {
-	w.specs = nil
-	for _, text := range w.monitors {
-		s, err := parseAlarm(text)
-		if err != nil {
-			return usagef(c, "--monitor %s: %w", text, err)
-		}
-		w.specs = append(w.specs, s)
+	if w.specs, err = parseSentries(c, w.monitors); err != nil {
+		return err
 	}
 	if w.point, err = pointNamed(w.rewindTo); err != nil {
 		return usagef(c, "--rewind-to: %w", err)
 	}
 	return nil
+}
+
+func parseSentries(c *cobra.Command, texts []string) (out []sentrySpec, err error) {
+	for _, text := range texts {
+		s, err := parseSentry(text)
+		if err != nil {
+			return nil, usagef(c, "--monitor %s: %w", text, err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
 }
 
 func pointNamed(s string) (policy.Point, error) {
@@ -130,11 +156,11 @@ func pointNamed(s string) (policy.Point, error) {
 // guard is what watches every answer of a command. Nil watches nothing. It is
 // data: safe for concurrent use.
 type guard struct {
-	alarms []*alarm
-	flags  *watching
-	list   []monitors.Monitor
-	values []string    // names of the value functions
-	plan   *steer.Plan // what steers and lifts the state, for --policy filter; else nil
+	sentries []*sentry
+	flags    *watching
+	list     []monitors.Monitor
+	values   []string    // names of the value functions
+	plan     *steer.Plan // what steers and lifts the state, for --policy filter; else nil
 
 	refusal, guidance []decode.Token
 }
@@ -150,10 +176,10 @@ func (w *watching) open(m *loaded, anyModel bool) (_ *guard, err error) {
 		return nil, nil
 	}
 	g := &guard{flags: w}
-	if g.alarms, err = openAlarms(w.specs, factsOf(m.info), anyModel); err != nil {
+	if g.sentries, err = openSentries(w.specs, factsOf(m.info), anyModel); err != nil {
 		return nil, err
 	}
-	for _, a := range g.alarms {
+	for _, a := range g.sentries {
 		g.list = append(g.list, a.Monitor)
 	}
 	if g.refusal, err = m.plain(w.refusal); err != nil {
@@ -193,7 +219,7 @@ func (g *guard) apply(cfg *runtime.Config) (err error) {
 
 // names are those of the monitors.
 func (g *guard) names() (out []string) {
-	for _, a := range g.alarms {
+	for _, a := range g.sentries {
 		out = append(out, a.Name)
 	}
 	return out

@@ -83,14 +83,15 @@ func TestWatchFilter(t *testing.T) {
 	}
 	value := fakeValue(t, "v", 3, 16, &reach.Level{C: -100, Alpha: 0.1, Run: 1, Texts: 20})
 	for _, tt := range []struct {
-		spec string
+		args string
 		same bool
-	}{{value, true}, {value + ":1.5", false}} {
+	}{{"--lift -100", true}, {"--lift 1.5", false}, {"--lift 1.5 --radius 0.000001", true}} {
 		s := newTest(t, "", enginetest.FakeConfig{})
-		if code := s.run("run", "-p", "hi", "--temp", "0", "--max-tokens", "16", "--monitor", tt.spec, "--policy", "filter"); code != codeOK {
-			t.Errorf("%s: code %d: %s", tt.spec, code, s.err.String())
+		args := []string{"run", "-p", "hi", "--temp", "0", "--max-tokens", "16", "--monitor", value, "--policy", "filter"}
+		if code := s.run(append(args, strings.Fields(tt.args)...)...); code != codeOK {
+			t.Errorf("%s: code %d: %s", tt.args, code, s.err.String())
 		} else if got := s.out.String() == plainly.out.String(); got != tt.same {
-			t.Errorf("%s: %q, without the filter %q", tt.spec, s.out.String(), plainly.out.String())
+			t.Errorf("%s: %q, without the filter %q", tt.args, s.out.String(), plainly.out.String())
 		}
 	}
 }
@@ -191,6 +192,9 @@ func TestWatchFaults(t *testing.T) {
 		{"--monitor repetition --policy filter --hold-back 0", codeUsage, "at least 1"},
 		{"--monitor repetition --policy backtrack --max-interventions -1", codeUsage, "--max-interventions is -1"},
 		{"--monitor repetition --policy backtrack --rewind-to there", codeUsage, `"there" is not onset`},
+		{"--monitor repetition --policy stop --lift 0", codeUsage, "--lift is for --policy filter"},
+		{"--monitor repetition --policy filter --lift NaN", codeUsage, "--lift is NaN"},
+		{"--monitor repetition --policy filter --radius 0", codeUsage, "--radius is 0"},
 		{"--monitor lexicon:", codeUsage, "lexicon wants a file"},
 		{"--monitor x.gguf:high", codeUsage, `"high" is no threshold`},
 		{"--monitor x.gguf:NaN", codeUsage, `"NaN" is no threshold`},
@@ -222,7 +226,7 @@ func TestWatchFaults(t *testing.T) {
 	}
 }
 
-func TestParseAlarm(t *testing.T) {
+func TestParseSentry(t *testing.T) {
 	odd := filepath.Join(t.TempDir(), "a:0.5")
 	if err := os.WriteFile(odd, nil, 0o644); err != nil && os.PathSeparator == '/' {
 		t.Fatal(err)
@@ -236,7 +240,7 @@ func TestParseAlarm(t *testing.T) {
 		{"lexicon:a:b", "lexicon", "a:b", 0}, {"repetition", "repetition", "", 0}, {"entropy", "entropy", "", 0},
 		{"entropy:above=2,smooth=mean:8", "entropy", "", 2},
 	} {
-		s, err := parseAlarm(tt.text)
+		s, err := parseSentry(tt.text)
 		if err != nil || s.kind != tt.kind || s.file != tt.file || (s.threshold != nil) != (tt.threshold != 0) || s.threshold != nil && *s.threshold != tt.threshold {
 			t.Errorf("%s: %+v, %v", tt.text, s, err)
 		}

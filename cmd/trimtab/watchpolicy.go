@@ -60,14 +60,14 @@ func (g *guard) backtrack(cfg *runtime.Config, most int) (runtime.Policy, error)
 }
 
 // lift makes the plan of --policy filter: behind what steers anyway, at the site
-// of each value function, the least edit that brings the state over its level.
+// of each value function, the least edit that brings the state over --lift.
 func (g *guard) lift(base *steer.Plan) error {
 	var edits []steer.Intervention
-	for _, a := range g.alarms {
+	for _, a := range g.sentries {
 		if a.value == nil {
 			continue
 		}
-		iv, err := a.value.Filter(reach.FilterOptions{C: a.level.C})
+		iv, err := a.value.Filter(reach.FilterOptions{C: g.flags.lift, Radius: g.flags.radius})
 		if err != nil {
 			return badInput("monitor %s: %w", a.Name, err)
 		}

@@ -35,7 +35,7 @@ type board struct {
 // scored is a committed token.
 type scored struct {
 	piece  []byte
-	scores []float64 // beside guard.alarms, NaN for a monitor that is off
+	scores []float64 // beside guard.sentries, NaN for a monitor that is off
 	heat   float64
 	flag   bool
 }
@@ -56,7 +56,7 @@ func (g *guard) watch() *board {
 	if g == nil {
 		return nil
 	}
-	b := &board{guard: g, seen: make([]tallied, len(g.alarms))}
+	b := &board{guard: g, seen: make([]tallied, len(g.sentries))}
 	for i := range b.seen {
 		b.seen[i] = tallied{highest: math.Inf(-1), first: -1}
 	}
@@ -77,8 +77,8 @@ func (b *board) listener() runtime.Listener {
 }
 
 func (b *board) step(e *runtime.Event) {
-	row := scored{piece: bytes.Clone(e.Piece), scores: make([]float64, len(b.guard.alarms))}
-	for i, a := range b.guard.alarms {
+	row := scored{piece: bytes.Clone(e.Piece), scores: make([]float64, len(b.guard.sentries))}
+	for i, a := range b.guard.sentries {
 		row.scores[i] = math.NaN()
 		k := slices.IndexFunc(e.Verdicts, func(v runtime.Verdict) bool { return v.Monitor == a.Name })
 		if k < 0 {
@@ -166,7 +166,7 @@ func (b *board) report(a *batch.Answer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a.Interventions = &b.interventions
-	for i, s := range b.guard.alarms {
+	for i, s := range b.guard.sentries {
 		t := b.seen[i]
 		m := batch.Monitor{Name: s.Name, Highest: finite(t.highest), Flags: t.flags}
 		if t.first >= 0 {

@@ -19,8 +19,8 @@ import (
 	"github.com/trimtab/trimtab/steer"
 )
 
-// alarm is a monitor with what the commands have to know of it besides.
-type alarm struct {
+// sentry is a monitor with what the commands have to know of it besides.
+type sentry struct {
 	monitors.Monitor
 	value     *reach.Model // nil unless it is a value function
 	level     reach.Level  // of the value function
@@ -31,8 +31,8 @@ type alarm struct {
 	heat func(score float64) float64
 }
 
-// alarmSpec is a --monitor as it was given.
-type alarmSpec struct {
+// sentrySpec is a --monitor as it was given.
+type sentrySpec struct {
 	text      string
 	kind      string // "file", "lexicon", "repetition", "entropy"
 	file      string
@@ -40,10 +40,10 @@ type alarmSpec struct {
 	entropy   entropy.Options
 }
 
-// parseAlarm reads FILE[:threshold], lexicon:FILE, repetition or
+// parseSentry reads FILE[:threshold], lexicon:FILE, repetition or
 // entropy[:options]. Files are not touched, but for a name with a colon in it.
-func parseAlarm(text string) (alarmSpec, error) {
-	s := alarmSpec{text: text}
+func parseSentry(text string) (sentrySpec, error) {
+	s := sentrySpec{text: text}
 	kind, rest, more := strings.Cut(text, ":")
 	switch {
 	case text == "":
@@ -80,7 +80,7 @@ func parseAlarm(text string) (alarmSpec, error) {
 }
 
 // entropyOptions reads key=value pairs behind "entropy:".
-func (s *alarmSpec) entropyOptions(text string, given bool) (err error) {
+func (s *sentrySpec) entropyOptions(text string, given bool) (err error) {
 	o := &s.entropy
 	o.Measure, o.Threshold = entropy.Entropy, entropy.MaxNats // nothing is above it
 	if !given {
@@ -120,12 +120,12 @@ func measureNamed(name string) (entropy.Measure, error) {
 }
 
 // open reads the file, if there is one, and holds it against the model.
-func (s *alarmSpec) open(facts steer.Facts, anyModel bool) (*alarm, error) {
-	var a *alarm
+func (s *sentrySpec) open(facts steer.Facts, anyModel bool) (*sentry, error) {
+	var a *sentry
 	var err error
 	switch s.kind {
 	case "repetition":
-		a = &alarm{threshold: new(1.0), heat: clip}
+		a = &sentry{threshold: new(1.0), heat: clip}
 		a.Monitor, err = repetition.New(repetition.Options{})
 	case "entropy":
 		a = s.openEntropy()
@@ -142,8 +142,8 @@ func (s *alarmSpec) open(facts steer.Facts, anyModel bool) (*alarm, error) {
 	return a, nil
 }
 
-func (s *alarmSpec) openEntropy() *alarm {
-	a := &alarm{run: s.entropy.Run, heat: func(x float64) float64 { return clip(x / 8) }}
+func (s *sentrySpec) openEntropy() *sentry {
+	a := &sentry{run: s.entropy.Run, heat: func(x float64) float64 { return clip(x / 8) }}
 	t := s.entropy.Threshold
 	switch {
 	case s.threshold == nil:
@@ -155,13 +155,13 @@ func (s *alarmSpec) openEntropy() *alarm {
 	return a
 }
 
-func openLexicon(file string) (*alarm, error) {
+func openLexicon(file string) (*sentry, error) {
 	list, err := lexicon.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
 	m, err := list.Monitor("lexicon")
-	return &alarm{Monitor: m, threshold: new(1.0), heat: clip}, err
+	return &sentry{Monitor: m, threshold: new(1.0), heat: clip}, err
 }
 
 func clip(x float64) float64 { return min(max(x, 0), 1) }
@@ -188,7 +188,7 @@ func kindOfMonitor(file string) (string, error) {
 	return "", fmt.Errorf("it holds %.40q and no monitor: want a value function or a probe, as `trimtab monitor fit` writes them", arch)
 }
 
-func (s *alarmSpec) openFile(facts steer.Facts, anyModel bool) (*alarm, error) {
+func (s *sentrySpec) openFile(facts steer.Facts, anyModel bool) (*sentry, error) {
 	kind, err := kindOfMonitor(s.file)
 	switch {
 	case err != nil:
@@ -201,7 +201,9 @@ func (s *alarmSpec) openFile(facts steer.Facts, anyModel bool) (*alarm, error) {
 
 const otherModel = "%w (use --any-model to watch all the same)"
 
-func (s *alarmSpec) openReach(facts steer.Facts, anyModel bool) (*alarm, error) {
+var errNoThreshold = errors.New("it has no threshold: give one, as in FILE:0, or calibrate it with `trimtab monitor calibrate`")
+
+func (s *sentrySpec) openReach(facts steer.Facts, anyModel bool) (*sentry, error) {
 	m, err := reach.ReadModel(s.file)
 	if err != nil {
 		return nil, err
@@ -211,12 +213,12 @@ func (s *alarmSpec) openReach(facts steer.Facts, anyModel bool) (*alarm, error) 
 	} else if err != nil && !errors.Is(err, reach.ErrWrongModel) {
 		return nil, err
 	}
-	a := &alarm{value: m, level: reach.Level{Run: 1}}
+	a := &sentry{value: m, level: reach.Level{Run: 1}}
 	switch {
 	case len(m.Levels) > 0:
 		a.level = m.Levels[0]
 	case s.threshold == nil:
-		return nil, errors.New("it has no threshold: give one, as in FILE:0, or calibrate it with `trimtab monitor calibrate`")
+		return nil, errNoThreshold
 	}
 	if s.threshold != nil {
 		a.level.C = *s.threshold
@@ -227,7 +229,7 @@ func (s *alarmSpec) openReach(facts steer.Facts, anyModel bool) (*alarm, error) 
 	return a, err
 }
 
-func (s *alarmSpec) openProbe(facts steer.Facts, anyModel bool) (*alarm, error) {
+func (s *sentrySpec) openProbe(facts steer.Facts, anyModel bool) (*sentry, error) {
 	p, err := probe.Read(s.file)
 	if err != nil {
 		return nil, err
@@ -238,7 +240,7 @@ func (s *alarmSpec) openProbe(facts steer.Facts, anyModel bool) (*alarm, error) 
 		}
 		p.Threshold = *s.threshold
 	}
-	a := &alarm{probe: p, threshold: &p.Threshold, heat: func(x float64) float64 { return clip(x / max(p.Threshold, 1e-9)) }}
+	a := &sentry{probe: p, threshold: &p.Threshold, heat: func(x float64) float64 { return clip(x / max(p.Threshold, 1e-9)) }}
 	a.Monitor, err = probe.New(probe.Options{Name: nameOr(p.Name, s.file), Probes: []*probe.Probe{p}, Model: facts, AnyModel: anyModel})
 	if errors.Is(err, probe.ErrWrongModel) {
 		return nil, fmt.Errorf(otherModel, err)
@@ -254,9 +256,9 @@ func nameOr(name, file string) string {
 	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
 }
 
-// openAlarms opens all, under names that differ.
-func openAlarms(specs []alarmSpec, facts steer.Facts, anyModel bool) ([]*alarm, error) {
-	var out []*alarm
+// openSentries opens all, under names that differ.
+func openSentries(specs []sentrySpec, facts steer.Facts, anyModel bool) ([]*sentry, error) {
+	var out []*sentry
 	used := map[string]bool{}
 	for i := range specs {
 		a, err := specs[i].open(facts, anyModel)
@@ -274,7 +276,7 @@ func openAlarms(specs []alarmSpec, facts steer.Facts, anyModel bool) ([]*alarm, 
 }
 
 // heatOf is 1 for a flag, whatever the score says.
-func (a *alarm) heatOf(v monitors.Verdict) float64 {
+func (a *sentry) heatOf(v monitors.Verdict) float64 {
 	if v.Flag {
 		return 1
 	}
