@@ -26,7 +26,7 @@ import (
 var keepModels = flag.String("models", "", "a folder to write the models of the attention reference to")
 
 // attentive are the models of testdata/attention, all in float32. The blocks of
-// gemma3 see 8 tokens, apart from its sixth, which the last one lacks.
+// gemma3 see 8 tokens, apart from its sixth of eight, which the last one lacks.
 func attentive(t testing.TB, name string) randmodel.Spec {
 	t.Helper()
 	preset := map[string]string{"llama": "tiny", "qwen3": "tiny-qwen3", "gemma3": "tiny-gemma3", "gemma3-windows": "tiny-gemma3"}
@@ -38,7 +38,10 @@ func attentive(t testing.TB, name string) randmodel.Spec {
 	if s.Window > 0 {
 		s.Window = 8
 	}
-	if name == "gemma3-windows" {
+	switch name {
+	case "gemma3":
+		s.Layers = 8
+	case "gemma3-windows":
 		s.Layers = 5
 	}
 	return s
