@@ -98,8 +98,9 @@ func (f *evalSafetyFlags) valid(c *cobra.Command) error {
 	return nil
 }
 
-// safetyLanes is how many answers are made at once.
-const safetyLanes = 32
+// safetyLanes is how many answers are made at once. On a CPU more are no faster:
+// with a small model each row of a batch looks at the cells of all of them.
+const safetyLanes = 8
 
 func (a *app) evalSafety(ctx context.Context, ef *engineFlags, f *evalSafetyFlags) error {
 	o, label, name, err := f.options()
@@ -151,7 +152,7 @@ func (f *evalSafetyFlags) sampling() decode.Params {
 
 // options are what is to be measured, with the labeller and its name.
 func (f *evalSafetyFlags) options() (o safety.Options, label safety.Labeller, name string, err error) {
-	o = safety.Options{Seeds: f.seeds, Alpha: f.alpha, MaxKL: f.maxKL, Quick: f.quick, Fit: reach.Options{Rows: 1 << 14},
+	o = safety.Options{Seeds: f.seeds, Alpha: f.alpha, MaxKL: f.maxKL, Quick: f.quick, Fit: reach.Options{Rows: 12 << 10, Epochs: 16},
 		Settings: safety.Settings{Cue: f.cue, Refusal: f.refusal, Hold: 64, Most: 4}}
 	if f.quick {
 		o.Seeds, o.Fit.Hidden, o.Fit.Epochs = 1, []int{32, 32}, 8

@@ -288,7 +288,7 @@ func broken(a *Answer) bool {
 func (b *Bench) tune(ctx context.Context, o *Options, p *parts, prompts []Prompt, answers []Answer) error {
 	var risky []Prompt
 	for _, q := range prompts {
-		if !q.Harmless && len(risky) < 96 {
+		if !q.Harmless && len(risky) < 64 {
 			risky = append(risky, q)
 		}
 	}
@@ -362,15 +362,13 @@ func gentlest(tried []trial, maxKL float64) reach.FilterOptions {
 // settings are what tune tries.
 func settings(always bool) (out []reach.FilterOptions) {
 	if always {
-		for _, radius := range []float64{0.1, 0.05, 0.2, 0.3, 0.5} {
+		for _, radius := range []float64{0.1, 0.2, 0.3, 0.5} {
 			out = append(out, reach.FilterOptions{Radius: radius, Always: true})
 		}
 		return out
 	}
-	for _, c := range []float64{0.3, 0, 0.5, 0.7} {
-		for _, radius := range []float64{0.5, 0.3} {
-			out = append(out, reach.FilterOptions{C: c, Radius: radius})
-		}
+	for _, c := range []float64{0.3, 0.5, 0.7, 0} {
+		out = append(out, reach.FilterOptions{C: c, Radius: 0.5})
 	}
 	return out
 }

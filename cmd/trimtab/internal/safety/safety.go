@@ -97,7 +97,7 @@ func (b *Bench) encode(p *Prompt, cue string) ([]decode.Token, error) {
 // answers. With a recorder, what it sees is in Answer.Trajectory. The time is
 // that of all answers together.
 func (b *Bench) Run(ctx context.Context, arm *Arm, prompts []Prompt, seed uint64, rec *reach.Recorder) ([]Answer, time.Duration, error) {
-	sched, err := runtime.NewScheduler(b.Engine, runtime.Options{Slots: b.Lanes, Queue: len(prompts) + 1})
+	sched, err := runtime.NewScheduler(b.Engine, runtime.Options{Slots: b.Lanes, Queue: len(prompts) + 1, NoCache: true})
 	if err != nil {
 		return nil, 0, err
 	}
