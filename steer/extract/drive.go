@@ -3,6 +3,7 @@ package extract
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/runtime/engine"
@@ -75,16 +76,23 @@ func (d *driver) group(ctx context.Context, jobs []job) (err error) {
 			}
 		}
 	}()
+	of := leaders(jobs, d.e.Info().Caps.Fork)
 	for i := range jobs {
-		if seqs[i], err = d.e.NewSequence(ctx, engine.Origin{}); err != nil {
-			return err
-		}
-		if err := seqs[i].Steer(jobs[i].plan); err != nil {
-			return err
+		if of[i] == i {
+			if err := d.open(ctx, seqs, i, engine.Origin{}, jobs[i].plan); err != nil {
+				return err
+			}
 		}
 	}
 	if err := d.heads(ctx, jobs, seqs); err != nil {
 		return err
+	}
+	for i := range jobs {
+		if of[i] != i {
+			if err := d.open(ctx, seqs, i, engine.Origin{Fork: seqs[of[i]], Len: jobs[i].from}, jobs[i].plan); err != nil {
+				return err
+			}
+		}
 	}
 	for chunk := max(1, d.rows/len(jobs)); ; {
 		if more, err := d.chunk(ctx, jobs, seqs, chunk); err != nil || !more {
@@ -93,11 +101,44 @@ func (d *driver) group(ctx context.Context, jobs []job) (err error) {
 	}
 }
 
-// heads feeds what no output is wanted of.
+func (d *driver) open(ctx context.Context, seqs []engine.Sequence, i int, from engine.Origin, plan *steer.Plan) (err error) {
+	if seqs[i], err = d.e.NewSequence(ctx, from); err != nil {
+		return err
+	}
+	return seqs[i].Steer(plan)
+}
+
+// leaders names for every job the one whose head it can share: the first that
+// begins with the same rows and whose plan leaves them alone, as its own does.
+// A job without such a one leads itself.
+func leaders(jobs []job, forks bool) []int {
+	of := make([]int, len(jobs))
+	for i := range jobs {
+		of[i] = i
+		for k := 0; k < i && of[i] == i && forks && jobs[i].late(); k++ {
+			if of[k] == k && jobs[k].late() && jobs[k].prompt == jobs[i].prompt && slices.Equal(jobs[k].tokens[:jobs[k].from], jobs[i].tokens[:jobs[i].from]) {
+				of[i] = k
+			}
+		}
+	}
+	return of
+}
+
+// late reports that there is a head and that the plan does not touch it.
+func (j *job) late() bool {
+	for i := range j.plan.Len() {
+		if from := j.plan.At(i).When.From; from == nil || *from < j.from-j.prompt {
+			return false
+		}
+	}
+	return j.from > 0
+}
+
+// heads feeds what no output is wanted of, to those that are open.
 func (d *driver) heads(ctx context.Context, jobs []job, seqs []engine.Sequence) error {
 	var feeds []engine.Feed
 	for i, j := range jobs {
-		if j.from > 0 {
+		if j.from > 0 && seqs[i] != nil {
 			feeds = append(feeds, engine.Feed{Seq: seqs[i], Tokens: j.tokens[:j.from], Output: engine.OutputNone, PromptLen: j.prompt})
 		}
 	}

@@ -403,3 +403,26 @@ func TestLayoutOfThinkers(t *testing.T) {
 		t.Errorf("the user's tail has %d tokens", l.userTail)
 	}
 }
+
+// TestLeaders: heads are shared by jobs that begin alike, unless a plan acts on
+// them.
+func TestLeaders(t *testing.T) {
+	dir := make([]float32, 16)
+	dir[0] = 1
+	late, err := plan(1, dir, Rows(-1, 4), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := plan(1, dir, Window{}, 1)
+	early, _ := plan(1, dir, Rows(-2, -1), 1)
+	of := func(plan *steer.Plan, text string) job {
+		return job{tokens: enginetest.Tokens(text), prompt: 5, from: 4, plan: plan}
+	}
+	jobs := []job{of(late, "abcdefg"), of(all, "abcdefg"), of(nil, "abcdxyz"), of(early, "abcdefg"), of(late, "abcxefg"), of(late, "abcdefg")}
+	if got, want := leaders(jobs, true), []int{0, 1, 0, 3, 4, 0}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := leaders(jobs, false); !slices.Equal(got, []int{0, 1, 2, 3, 4, 5}) {
+		t.Errorf("without forks: %v", got)
+	}
+}

@@ -61,8 +61,12 @@ type plantedSequence struct {
 }
 
 func (p *planted) NewSequence(ctx context.Context, from engine.Origin) (engine.Sequence, error) {
+	var tokens []decode.Token
+	if of, ok := from.Fork.(*plantedSequence); ok {
+		from.Fork, tokens = of.Sequence, append(tokens, of.tokens[:from.Len]...)
+	}
 	s, err := p.Fake.NewSequence(ctx, from)
-	return &plantedSequence{Sequence: s, of: p}, err
+	return &plantedSequence{Sequence: s, of: p, tokens: tokens}, err
 }
 
 func (p *planted) Forward(ctx context.Context, feeds []engine.Feed) error {
