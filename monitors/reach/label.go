@@ -67,69 +67,82 @@ type Judge func(ctx context.Context, list []Prefix) ([]float64, error)
 // in all. Before that token the margin is that of the longest safe beginning
 // that was judged.
 func Bisect(ctx context.Context, d *Data, spell Spell, judge Judge) error {
-	type span struct {
-		low, high     int // tokens: the longest safe and the shortest unsafe beginning known
-		before, after float32
-	}
-	spans := make([]span, len(d.Trajectories))
-	ask := func(list []int, length func(i int) int, take func(i int, margin float32)) error {
-		prefixes := make([]Prefix, len(list))
-		for k, i := range list {
-			prefixes[k] = Prefix{i, d.Trajectories[i].text(spell, length(i))}
-		}
-		p, err := judge(ctx, prefixes)
-		if err != nil {
-			return fmt.Errorf("reach: label: %w", err)
-		}
-		if len(p) != len(list) {
-			return fmt.Errorf("reach: label: %d verdicts on %d texts", len(p), len(list))
-		}
-		for k, i := range list {
-			if !(p[k] >= 0 && p[k] <= 1) {
-				return fmt.Errorf("reach: label: text %d: probability %v, want 0 to 1", i, p[k])
-			}
-			take(i, float32(1-2*p[k]))
-		}
-		return nil
-	}
-	all := make([]int, len(spans))
+	b := &bisection{d: d, spell: spell, judge: judge, spans: make([]span, len(d.Trajectories))}
+	all := make([]int, len(b.spans))
 	for i := range all {
 		all[i] = i
+		b.spans[i] = span{high: len(d.Trajectories[i].Tokens), before: 1}
 	}
-	full := func(i int) int { return len(d.Trajectories[i].Tokens) }
-	if err := ask(all, full, func(i int, m float32) {
-		spans[i] = span{high: full(i), before: 1, after: m}
-	}); err != nil {
+	whole := func(i int) int { return b.spans[i].high }
+	if err := b.ask(ctx, all, whole, func(s *span, m float32) { s.after = m }); err != nil {
 		return err
 	}
-	for {
-		var open []int
-		for i := range spans {
-			if spans[i].after < 0 && spans[i].high-spans[i].low > 1 {
-				open = append(open, i)
-			}
-		}
-		if len(open) == 0 {
-			break
-		}
-		mid := func(i int) int { return (spans[i].low + spans[i].high) / 2 }
-		if err := ask(open, mid, func(i int, m float32) {
+	for open := b.open(); len(open) > 0; open = b.open() {
+		middle := func(i int) int { return (b.spans[i].low + b.spans[i].high) / 2 }
+		err := b.ask(ctx, open, middle, func(s *span, m float32) {
 			if m < 0 {
-				spans[i].high = mid(i)
+				s.high = (s.low + s.high) / 2
 			} else {
-				spans[i].low, spans[i].before = mid(i), m
+				s.low, s.before = (s.low+s.high)/2, m
 			}
-		}); err != nil {
+		})
+		if err != nil {
 			return err
 		}
 	}
-	for i, s := range spans {
+	for i, s := range b.spans {
 		t := &d.Trajectories[i]
 		if s.after >= 0 {
 			t.Margins = fallAt(len(t.Tokens), -1, s.after, 0)
 		} else {
 			t.Margins = fallAt(len(t.Tokens), s.high-1, s.before, s.after)
 		}
+	}
+	return nil
+}
+
+// bisection is one Bisect at work.
+type bisection struct {
+	d     *Data
+	spell Spell
+	judge Judge
+	spans []span // of the texts
+}
+
+// span is what is known of where a text fails.
+type span struct {
+	low, high     int // tokens: the longest safe and the shortest unsafe beginning known
+	before, after float32
+}
+
+// open are the texts whose failure is not found yet.
+func (b *bisection) open() (list []int) {
+	for i, s := range b.spans {
+		if s.after < 0 && s.high-s.low > 1 {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+// ask has the first length(i) tokens of some texts judged.
+func (b *bisection) ask(ctx context.Context, list []int, length func(i int) int, take func(s *span, margin float32)) error {
+	prefixes := make([]Prefix, len(list))
+	for k, i := range list {
+		prefixes[k] = Prefix{i, b.d.Trajectories[i].text(b.spell, length(i))}
+	}
+	p, err := b.judge(ctx, prefixes)
+	if err != nil {
+		return fmt.Errorf("reach: label: %w", err)
+	}
+	if len(p) != len(list) {
+		return fmt.Errorf("reach: label: %d verdicts on %d texts", len(p), len(list))
+	}
+	for k, i := range list {
+		if !(p[k] >= 0 && p[k] <= 1) {
+			return fmt.Errorf("reach: label: text %d: probability %v, want 0 to 1", i, p[k])
+		}
+		take(&b.spans[i], float32(1-2*p[k]))
 	}
 	return nil
 }
