@@ -55,13 +55,15 @@ func newSteerCompare(a *app) *cobra.Command {
 }
 
 // notCompared are flags of sampling that a comparison has no use for: it always
-// measures, and a budget would steer by another dose than the one measured.
-var notCompared = [...]string{"shadow", "kl-budget"}
+// measures, a budget would steer by another dose than the one measured, and what
+// a policy does is no distribution that could be compared.
+var notCompared = [...]string{"shadow", "kl-budget", "monitor", "policy", "hold-back", "max-interventions", "rewind-to", "refusal", "guidance",
+	"fail-open", "scores", "lift", "radius"}
 
 func (cf *compareFlags) check(c *cobra.Command, s *steering) error {
 	for _, name := range notCompared {
 		if c.Flags().Changed(name) {
-			return usagef(c, "--%s is for run and batch: compare always measures, at the dose of --steer", name)
+			return usagef(c, "--%s is for run and batch: compare measures what --steer does, by itself", name)
 		}
 	}
 	switch {

@@ -106,6 +106,7 @@ func TestSteerCompareFaults(t *testing.T) {
 		{"--vector " + v + " -p hi --steer w", codeUsage, "there is no --vector w=FILE"},
 		{"--vector " + v + " -p hi --steer v@9", codeBadInput, "no direction for block 9"},
 		{"--vector " + v + " -p hi --kl-budget 1", codeUsage, "kl-budget"},
+		{"--vector " + v + " -p hi --monitor repetition", codeUsage, "--monitor is for run and batch"},
 		{"--vector v=/nowhere.gguf -p hi", codeBadInput, "vector v: "},
 		{"--vector " + v + " -p \xff", codeUsage, "valid UTF-8"},
 		{"--vector " + v + " -p hi more", codeUsage, `takes no argument "more"`},
