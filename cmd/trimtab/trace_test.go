@@ -21,10 +21,12 @@ func TestTraceShow(t *testing.T) {
 			t.Fatal(s.err.String())
 		}
 		golden(t, name, s.out.String())
-		tty := newTest(t, "", enginetest.FakeConfig{})
-		tty.outTTY = true
-		if code := tty.run("trace", "show", file); code != codeOK || !strings.Contains(tty.out.String(), "\x1b[31m") {
-			t.Errorf("%s: no colours on a terminal: %s", name, tty.out.String())
+		for _, colors := range []bool{true, false} { // false: NO_COLOR
+			tty := newTest(t, "", enginetest.FakeConfig{})
+			tty.outTTY, tty.colors = true, colors
+			if code := tty.run("trace", "show", file); code != codeOK || strings.Contains(tty.out.String(), "\x1b[31m") != colors {
+				t.Errorf("%s: on a terminal, colours %v: %s", name, colors, tty.out.String())
+			}
 		}
 	}
 }

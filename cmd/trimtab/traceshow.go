@@ -37,7 +37,7 @@ func showFile(a *app, name string) error {
 	defer f.Close()
 	in := bufio.NewReaderSize(f, 64<<10)
 	out := bufio.NewWriter(a.out)
-	t := &timeline{w: out, colour: a.outTTY}
+	t := &timeline{w: out, colour: a.outTTY && a.colors}
 	if head, _ := in.Peek(64 << 10); kindOfFirst(head) == "start" { // an error shows again below
 		err = traces(in, t.trace)
 	} else {
