@@ -57,7 +57,7 @@ type Vector struct {
 // Calibration is what was measured when the dose was chosen.
 type Calibration struct {
 	Dose   float64 // the chosen dose
-	KL     float64 // mean KL divergence from the unsteered model on neutral prompts, in nats per token
+	KL     float64 // mean KL(unsteered || steered) on neutral prompts, in nats per token
 	Effect float64 // mean change of the measure that was optimised, in that measure's unit
 	Low    float64 // interval around Effect
 	High   float64

@@ -22,8 +22,8 @@ type shadowing struct {
 func newShadowing(c *cobra.Command) *shadowing {
 	s := &shadowing{}
 	f := c.Flags()
-	f.BoolVar(&s.shadow, "shadow", false, "measure steering: KL from the same text unsteered, beside it (costs a second row for every token)")
-	f.Float64Var(&s.budget, "kl-budget", 0, fmt.Sprintf("lower the dose so that any %d tokens have at most `X` nats of KL on average; implies --shadow", runtime.DefaultShadowWindow))
+	f.BoolVar(&s.shadow, "shadow", false, "measure steering: KL(steered || unsteered) at every token (costs a second row for each)")
+	f.Float64Var(&s.budget, "kl-budget", 0, fmt.Sprintf("lower the dose so that any %d tokens have at most `X` nats of KL(steered || unsteered) on average; implies --shadow", runtime.DefaultShadowWindow))
 	return s
 }
 
@@ -69,7 +69,7 @@ func divergenceLine(d *runtime.Divergence) string {
 	if d.Worst < 0 {
 		return "KL: no tokens"
 	}
-	line := fmt.Sprintf("KL from the unsteered model %.4f nats a token, most %.4f (token %d)", d.Mean, d.Max, d.Worst+1)
+	line := fmt.Sprintf("KL(steered || unsteered) %.4f nats a token, most %.4f (token %d)", d.Mean, d.Max, d.Worst+1)
 	if d.Lowered > 0 || d.Tries > 0 {
 		line += fmt.Sprintf("; %d tokens at a lower dose (least %.2f), %d of them unsteered, %d rows fed again or given up", d.Lowered, d.LeastDose, d.Unsteered, d.Tries)
 	}

@@ -61,7 +61,7 @@ func TestShadowAnswers(t *testing.T) {
 		check func(d *batch.Divergence) bool
 		says  string
 	}{
-		{[]string{"--shadow"}, steered, func(d *batch.Divergence) bool { return d.Max > 0.1 && d.LeastDose == 1 }, "KL from the unsteered model"},
+		{[]string{"--shadow"}, steered, func(d *batch.Divergence) bool { return d.Max > 0.1 && d.LeastDose == 1 }, "KL(steered || unsteered)"},
 		{[]string{"--kl-budget", "0"}, plain, func(d *batch.Divergence) bool { return d.Total == 0 && d.Lowered > 0 }, "at a lower dose (least 0.00)"},
 		{[]string{"--kl-budget", "inf"}, steered, func(d *batch.Divergence) bool { return d.LeastDose == 1 }, "nats a token, most"},
 		{[]string{"--kl-budget", "0.01"}, nil, func(d *batch.Divergence) bool { return d.Total <= 0.16 && d.Total > 0 }, "at a lower dose"},

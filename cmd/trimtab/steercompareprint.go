@@ -62,7 +62,7 @@ func (r *comparison) printTokens(w io.Writer, color bool) {
 		}
 		fmt.Fprintf(w, "%5d  %s  %8.4f  %7.3f  %9.3f%s\n", i, cell, t.KL, math.Exp(t.Steered), math.Exp(t.Unsteered), mark)
 	}
-	fmt.Fprintf(w, "\nmean KL %.4f, largest %.4f nats; %d of %d tokens before the texts part; seed %d\n", r.MeanKL, r.MaxKL, r.Common, r.Steered.Count, r.Seed)
+	fmt.Fprintf(w, "\nKL(steered || unsteered): mean %.4f, largest %.4f nats; %d of %d tokens before the texts part; seed %d\n", r.MeanKL, r.MaxKL, r.Common, r.Steered.Count, r.Seed)
 }
 
 // glyph is a character with the token it begins in.

@@ -26,8 +26,8 @@ good start. Without pairs, --prompts and --instruction let the model answer with
 and without an instruction.
 
 Half of the pairs give directions. A quarter chooses layer, place, rows and dose
-by the log-probability of the answers, with the mean divergence on neutral
-prompts within --max-kl. The last quarter is measured once, beside the negated
+by the log-probability of the answers, with the mean KL(unsteered || steered) on
+neutral prompts within --max-kl. The last quarter is measured once, beside the negated
 vector, a random one, one from shuffled labels, and --cue as a prompt.`
 
 const steerFitExample = `  trimtab data export arithmetic-careful
@@ -64,7 +64,7 @@ func newSteerFit(a *app) *cobra.Command {
 	f.StringVar(&ff.layer, "layers", "", "blocks to consider, such as 8-14 (default: 20 to 80 % of the depth)")
 	f.Float64SliceVar(&ff.doses, "doses", nil, "doses to try, as shares of the activation's norm (default: 0.05 to 0.8, and more while it helps)")
 	f.StringVar(&ff.neutral, "neutral", "", "`FILE` of prompts that have nothing to do with the behaviour (default: everyday questions)")
-	f.Float64Var(&ff.maxKL, "max-kl", extract.DefaultMaxKL, "most divergence on neutral prompts, in nats per token")
+	f.Float64Var(&ff.maxKL, "max-kl", extract.DefaultMaxKL, "most KL(unsteered || steered) on neutral prompts, in nats per token")
 	f.StringVar(&ff.cue, "cue", "", "`TEXT` that asks for the behaviour, measured beside the vector")
 	f.Uint64Var(&ff.seed, "seed", 0, "seed of the splits and of the random controls")
 	f.BoolVar(&ff.force, "force", false, "write over an existing file")

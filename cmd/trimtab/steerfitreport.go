@@ -65,7 +65,7 @@ func (r *fitResultReport) print(w io.Writer) {
 	fmt.Fprintf(w, "as an expression, with dose and rows from the file: %s\n", r.Use)
 	fmt.Fprintf(w, "pairs: %d for directions, %d for choosing, %d measured\n\n", r.Pairs[0], r.Pairs[1], r.Pairs[2])
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "on the measured pairs\teffect\t\tmargin\tKL on neutral prompts")
+	fmt.Fprintln(t, "on the measured pairs\teffect\t\tmargin\tKL(unsteered||steered) on neutral prompts")
 	for _, c := range r.Controls {
 		fmt.Fprintf(t, "%s\t%+.2f\t± %.2f\t%+.2f\t%.4f\n", c.Name, c.Effect, c.Error, c.Margin, c.KL)
 	}

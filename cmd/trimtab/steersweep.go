@@ -28,8 +28,8 @@ The vectors of --steer that name no dose get each of --doses in turn, and with
   effect      on --pairs: how much likelier the chosen answers become, in nats a
               pair; what the rejected ones lose counts as far as that
   score       of sampled answers to --prompts, by --check
-  KL          mean divergence from the unsteered model on its own answers to
-              neutral prompts, exact, in nats a token
+  KL          KL(unsteered || steered) on the unsteered model's own answers to
+              neutral prompts: the mean, exact, in nats a token
   perplexity  of --text, or of those answers
   distinct-2  share of different token pairs in the answers; and how many
               answers end in a loop

@@ -40,7 +40,7 @@ func (r *sweepReport) print(w io.Writer) {
 		{"effect", "%+.2f", func(r *sweep.Result) *sweep.Estimate { return r.Effect }},
 		{"margin", "%+.2f", func(r *sweep.Result) *sweep.Estimate { return r.Margin }},
 		{"score", "%.2f", func(r *sweep.Result) *sweep.Estimate { return r.Score }},
-		{"KL", "%.4f", func(r *sweep.Result) *sweep.Estimate { return r.KL }},
+		{"KL(unsteered||steered)", "%.4f", func(r *sweep.Result) *sweep.Estimate { return r.KL }},
 		{"perplexity", "%.4g", func(r *sweep.Result) *sweep.Estimate { return r.Perplexity }},
 		{"distinct-2", "%.2f", func(r *sweep.Result) *sweep.Estimate { return r.Distinct }},
 		{"loops", "%.2f", func(r *sweep.Result) *sweep.Estimate { return r.Loops }},
@@ -76,14 +76,14 @@ func (r *sweepReport) print(w io.Writer) {
 
 // printLabels shows what the judge called the answers.
 func (r *sweepReport) printLabels(w io.Writer) {
+	head := "\nanswers by label:\n"
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		if len(row.Labels) == 0 {
 			continue
 		}
-		if i == 0 {
-			fmt.Fprintln(w, "\nanswers by label:")
-		}
+		fmt.Fprint(w, head)
+		head = ""
 		var counts []string
 		for _, label := range slices.Sorted(maps.Keys(row.Labels)) {
 			counts = append(counts, fmt.Sprintf("%q %d", label, row.Labels[label]))

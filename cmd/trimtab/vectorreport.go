@@ -146,7 +146,7 @@ func (r *vectorReport) print(out io.Writer, path string) {
 		line("mean norm", "%.4g", r.MeanNorm)
 	}
 	if c := r.Calibration; c != nil {
-		line("calibration", "dose %.3g, KL %.3g, effect %.3g [%.3g, %.3g] %s on %d pairs", c.Dose, c.KL, c.Effect, c.Low, c.High, c.Metric, c.Pairs)
+		line("calibration", "dose %.3g, KL(unsteered || steered) %.3g, effect %.3g [%.3g, %.3g] %s on %d pairs", c.Dose, c.KL, c.Effect, c.Low, c.High, c.Metric, c.Pairs)
 	}
 	line("digest", "%s", r.Digest)
 	fmt.Fprintf(out, "\n  block        norm  top 3  cosine with the one before\n")

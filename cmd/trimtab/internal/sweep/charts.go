@@ -17,7 +17,7 @@ func Charts(results []Result) []plot.Chart {
 	}{
 		{"Effect on pairs", "nats", func(r *Result) *Estimate { return r.Effect }, true},
 		{"Judged answers", "score", func(r *Result) *Estimate { return r.Score }, true},
-		{"Divergence on neutral prompts", "KL, nats per token", func(r *Result) *Estimate { return r.KL }, true},
+		{"Divergence on neutral prompts", "KL(unsteered || steered), nats per token", func(r *Result) *Estimate { return r.KL }, true},
 		{"Perplexity of the held-out text", "perplexity", func(r *Result) *Estimate { return r.Perplexity }, false},
 		{"Different token pairs in answers", "distinct-2", func(r *Result) *Estimate { return r.Distinct }, false},
 		{"Answers that end in a loop", "share", func(r *Result) *Estimate { return r.Loops }, true},
