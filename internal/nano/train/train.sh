@@ -30,6 +30,9 @@ chat() {
     OMP_NUM_THREADS=1 "$python" "$train/train.py" --corpus "$corpus" --out "$build/chat" \
         --minutes "${MINUTES:-60}" ${FLAGS:-}
     "$python" "$train/export.py" --run "$build/chat" --out internal/nano/nano-chat.gguf --type q8_0
+    go run ./internal/nano/corpus probe -n 20 -split test -out "$build/chat/probes.jsonl"
+    "$python" "$train/reference.py" --model internal/nano/nano-chat.gguf --run "$build/chat" \
+        --prompts "$build/chat/probes.jsonl" --out internal/nano/testdata/reference.jsonl
 }
 
 for model in ${*:-chat diffusion}; do
