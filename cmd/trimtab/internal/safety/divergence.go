@@ -12,9 +12,12 @@ import (
 
 // Divergence is the mean KL(base || arm) in nats per token over given answers,
 // token by token, with the arm's system message and plan. What policies do does
-// not show here: they change texts and no distributions.
+// not show here: they change texts and no distributions. It is NaN without answers.
 func (b *Bench) Divergence(ctx context.Context, arm *Arm, answers []Answer) (float64, error) {
-	if arm.Plan.Fingerprint() == 0 && arm.Cue == "" {
+	switch {
+	case len(answers) == 0:
+		return math.NaN(), nil
+	case arm.Plan.Fingerprint() == 0 && arm.Cue == "":
 		return 0, nil
 	}
 	sum, n := 0.0, 0
