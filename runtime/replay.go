@@ -69,6 +69,7 @@ type replay struct {
 
 	governor *governor // nil without a shadow
 	same     bool      // the candidate comes from the row of the last one
+	guided   bool      // guidance stands right before the candidate
 }
 
 func (r *replay) watch(list []monitors.Monitor) error {

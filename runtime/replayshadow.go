@@ -101,8 +101,10 @@ func (r *replay) govern() {
 	if a.Plan != "" {
 		g.renew()
 	}
-	r.same = rewound && r.rec.Rewound == 0 && a.Plan == "" && len(a.Guide) == 0
+	// A rewind to the place of guidance takes that with it.
+	r.same = rewound && r.rec.Rewound == 0 && a.Plan == "" && len(a.Guide) == 0 && !r.guided
 	if rewound && !r.same {
 		g.next()
 	}
+	r.guided = len(a.Guide) > 0
 }

@@ -322,3 +322,41 @@ func TestReplayFindsDoses(t *testing.T) {
 		}
 	}
 }
+
+// TestReplayFollowsShadows: whatever a policy does, the doses of a trace are
+// those that the governor chooses again; guidance that goes with a rewind of
+// nothing gives the row anew.
+func TestReplayFollowsShadows(t *testing.T) {
+	gone := 0
+	for seed := range uint64(100) {
+		r := rand.New(rand.NewPCG(seed, 23))
+		plans := plansOf(float32(0.2 + r.Float64()))
+		other, guided := pick(r, plans), false
+		cfg := Config{Engine: fake(t, enginetest.FakeConfig{Seed: seed % 5}), Prompt: prompt, MaxTokens: 40, Seed: seed, Plan: pick(r, plans), Sampler: decode.Categorical{},
+			Shadow: &Shadow{Mean: nats(r.Float64() * 0.1), Window: 1 + r.IntN(8)}, HoldBack: r.IntN(6), MaxRewinds: 30, MaxDiscarded: 1000, MaxGuide: 10}
+		cfg.Policy = judge(func(s *Step) (a Action, _ error) {
+			if s.RewindsLeft > 0 && r.IntN(4) == 0 {
+				a.Kind, a.Rewind = Rewind, r.IntN(3)
+			}
+			if r.IntN(15) == 0 {
+				a.Plan = other
+			}
+			if r.IntN(4) == 0 {
+				a.Guide, a.GuideSpan = enginetest.Tokens("(hm)")[:1+r.IntN(3)], r.IntN(4)
+			}
+			if guided && a.Kind == Rewind && a.Rewind == 0 && a.Plan == nil && a.Guide == nil {
+				gone++
+			}
+			guided = a.Guide != nil
+			return a, nil
+		})
+		cfg.OnFault = FailOpen
+		tr := traced(t, cfg, TraceOptions{})
+		if err := Replay(t.Context(), strings.NewReader(tr), nil, nil); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
+	}
+	if gone < 20 {
+		t.Errorf("guidance went with a rewind of nothing %d times only", gone)
+	}
+}
