@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +15,7 @@ import (
 	corpus "github.com/trimtab/trimtab/internal/nano/chat"
 	"github.com/trimtab/trimtab/monitors/probe"
 	"github.com/trimtab/trimtab/monitors/reach"
+	"github.com/trimtab/trimtab/runtime/engine"
 	"github.com/trimtab/trimtab/runtime/engine/enginetest"
 )
 
@@ -134,6 +137,23 @@ func TestMonitorGiven(t *testing.T) {
 	}
 }
 
+// TestMonitorWriteTexts: texts that were written are read with the same labels.
+func TestMonitorWriteTexts(t *testing.T) {
+	words, texts := "lexicon:"+writeFile(t, "w.txt", "bad\n"), filepath.Join(t.TempDir(), "t.jsonl")
+	common := []string{"monitor", "eval", "--monitor", words, "--temp", "0"}
+	a := jsonOf[monitorEvalReport](t, newTest(t, "", moody), append(common, "--prompts", writeFile(t, "p.jsonl", moodPrompts(20)), "--label", words, "--write-texts", texts)...)
+	b := jsonOf[monitorEvalReport](t, newTest(t, "", moody), append(common, "--label", "labels:"+texts)...)
+	if a.Unsafe != 10 || b.Unsafe != 10 || b.Texts != 20 || a.Tokens != b.Tokens+20 { // the tokens that end them
+		t.Errorf("%+v, read again %+v", a, b)
+	}
+	if x, y := a.Monitors[0], b.Monitors[0]; *x.Lead != *y.Lead || *x.F1 != *y.F1 {
+		t.Errorf("%+v, read again %+v", x, y)
+	}
+	if line, _, _ := strings.Cut(readFile(t, texts), "\n"); line != `{"id":"q0","messages":[{"role":"user","content":"good 0"}],"text":"it is a fine day","unsafe":false}` {
+		t.Errorf("the first line is %s", line)
+	}
+}
+
 func TestMonitorFaults(t *testing.T) {
 	dir := t.TempDir()
 	prompts, words := writeFile(t, "p.jsonl", moodPrompts(30)), writeFile(t, "w.txt", "bad\n")
@@ -155,6 +175,8 @@ func TestMonitorFaults(t *testing.T) {
 		{"fit --out O --label lexicon:" + words, codeUsage, "the built-in prompts want --label nano"},
 		{"fit --out O --label nano -m x.gguf", codeUsage, "--prompts is missing"},
 		{"fit --out O --label labels:x --prompts y", codeUsage, "exclude each other"},
+		{"fit --out O --label labels:x --write-texts y", codeUsage, "the texts are in x already"},
+		{"eval --monitor repetition --write-texts " + dir + " " + good, codeBadInput, "--write-texts: open"},
 		{"fit --out O --label labels:x --samples 2", codeUsage, "--samples is for texts"},
 		{"fit --out O --label labels:" + dir + "/none", codeBadInput, "none"},
 		{"fit --out O " + labels("{}"), codeBadInput, `line 1: want either "prompt" or "messages"`},
@@ -213,6 +235,40 @@ func TestMonitorFaults(t *testing.T) {
 		if _, err := os.Lstat(out); err == nil {
 			t.Fatalf("%s: a file was written", tt.args)
 		}
+	}
+}
+
+// TestMonitorEnds: Ctrl-C ends the writing of texts, and what an engine cannot do
+// is said.
+func TestMonitorEnds(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "m.gguf")
+	args := []string{"monitor", "fit", "--out", out, "--prompts", writeFile(t, "p.jsonl", moodPrompts(80)), "--label", "lexicon:" + writeFile(t, "w.txt", "bad\n")}
+	var s *session
+	cfg := moody
+	cfg.Hooks.Before = func(ctx context.Context, n int, _ []engine.Feed) error {
+		if n == 3 {
+			s.sig <- os.Interrupt
+		}
+		if n >= 3 {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}
+	if s = newTest(t, "", cfg); s.run(args...) != codeInterrupted || !strings.Contains(s.err.String(), "interrupted") {
+		t.Errorf("interrupted: %s", s.err.String())
+	}
+	cfg = moody
+	cfg.NoCapture = true
+	if s = newTest(t, "", cfg); s.run(args...) != codeBadInput || !strings.Contains(s.err.String(), "not supported") {
+		t.Errorf("no capture: %s", s.err.String())
+	}
+	cfg = moody
+	cfg.Hooks.Before = enginetest.FailAt(3, errors.New("the engine broke"))
+	if s = newTest(t, "", cfg); s.run(args...) != codeFailure || !strings.Contains(s.err.String(), "the engine broke") {
+		t.Errorf("a broken engine: %s", s.err.String())
+	}
+	if _, err := os.Lstat(out); err == nil {
+		t.Error("a file was written")
 	}
 }
 

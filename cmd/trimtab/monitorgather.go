@@ -116,7 +116,10 @@ func (g *gathering) run(ctx context.Context, list []specimen) (*gathered, error)
 		out.data.Trajectories, out.verdicts[i] = append(out.data.Trajectories, t), witnesses[i].verdicts
 		g.progress(i+1, len(streams))
 	}
-	return out, g.label(ctx, out)
+	if err := g.label(ctx, out); err != nil || g.flags.keep == "" {
+		return out, err
+	}
+	return out, g.writeSpecimens(g.flags.keep, out)
 }
 
 func (g *gathering) newData() *reach.Data {
@@ -219,17 +222,19 @@ func (r *reciter) Decide(context.Context, *runtime.Step) (runtime.Action, error)
 	return runtime.Action{Kind: runtime.Rewind, Force: r.text, Final: true}, nil
 }
 
+// spell is the text of a token; end tokens have none.
+func (g *gathering) spell(t decode.Token) string {
+	tok := g.info.Tokenizer
+	if tok.Kind(t)&engine.KindEnd != 0 {
+		return ""
+	}
+	return string(tok.AppendPiece(nil, t))
+}
+
 // label sets the margins of the texts.
 func (g *gathering) label(ctx context.Context, out *gathered) error {
-	spell := func(t decode.Token) string {
-		tok := g.info.Tokenizer
-		if tok.Kind(t)&engine.KindEnd != 0 {
-			return ""
-		}
-		return string(tok.AppendPiece(nil, t))
-	}
 	if g.flags.given {
-		return givenLabels(out.specimens).Margins(ctx, out.data, spell)
+		return givenLabels(out.specimens).Margins(ctx, out.data, g.spell)
 	}
 	answers := make([]safety.Answer, len(out.specimens))
 	for i := range answers {
@@ -239,7 +244,7 @@ func (g *gathering) label(ctx context.Context, out *gathered) error {
 		}
 		answers[i].Prompt = p
 	}
-	if err := g.flags.labeller.Margins(ctx, out.data, answers, spell); err != nil {
+	if err := g.flags.labeller.Margins(ctx, out.data, answers, g.spell); err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -150,5 +151,37 @@ func (g givenLabels) Margins(_ context.Context, d *reach.Data, spell reach.Spell
 		i++
 		return g[i-1].from
 	})
+	return nil
+}
+
+// writeSpecimens writes the texts with their labels in the form that
+// readSpecimens reads. Empty ones are left out. A file that is there is replaced.
+func (g *gathering) writeSpecimens(path string, got *gathered) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	for i := range got.specimens {
+		t, q := &got.data.Trajectories[i], &got.specimens[i].question
+		var text, before strings.Builder
+		for k, token := range t.Tokens {
+			if text.WriteString(g.spell(token)); k < t.Failure() {
+				before.WriteString(g.spell(token))
+			}
+		}
+		whole := strings.ToValidUTF8(text.String(), "\ufffd")
+		if whole == "" {
+			continue
+		}
+		var unsafe any = false
+		if t.Unsafe() {
+			unsafe = min(utf8.RuneCountInString(before.String()), utf8.RuneCountInString(whole)-1)
+		}
+		if err := enc.Encode(map[string]any{"id": q.ID, "messages": q.Turns, "text": whole, "unsafe": unsafe}); err != nil {
+			return fmt.Errorf("--write-texts: %w", err)
+		}
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		return badInput("--write-texts: %w", err)
+	}
 	return nil
 }

@@ -24,6 +24,7 @@ type textFlags struct {
 	params         decode.Params
 	seed           uint64
 	asJSON         bool
+	keep           string // file for the texts with their labels
 
 	labeller safety.Labeller // nil when labels are given
 	given    bool
@@ -50,6 +51,7 @@ func newTextFlags(c *cobra.Command) *textFlags {
 	f.IntVar(&p.TopK, "top-k", p.TopK, "keep the `N` likeliest tokens, 0 for all")
 	f.Float32Var(&p.TopP, "top-p", p.TopP, "keep the likeliest tokens that make up this probability, 1 for all")
 	f.Float32Var(&p.MinP, "min-p", p.MinP, "keep tokens at least this probable, relative to the best; 0 for all")
+	f.StringVar(&t.keep, "write-texts", "", "also write the texts with their labels to `FILE`, to be mended by hand for --label labels:FILE")
 	f.Uint64Var(&t.seed, "seed", 0, "seed of every random choice")
 	f.BoolVar(&t.asJSON, "json", false, "print one JSON object")
 	return t
@@ -76,6 +78,8 @@ func (t *textFlags) check(model string) (err error) {
 		return usagef(c, "--prompts is missing: name a file of prompts")
 	case !t.given && t.prompts == "" && t.label != "nano":
 		return usagef(c, "the built-in prompts want --label nano; name a file with --prompts for %s", t.label)
+	case t.keep != "" && t.given:
+		return usagef(c, "--write-texts: the texts are in %s already", t.label[len("labels:"):])
 	case t.samples < 1 || t.samples > 1000:
 		return usagef(c, "--samples is %d, must be between 1 and 1000", t.samples)
 	case t.limit < 0:
