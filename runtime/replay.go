@@ -228,8 +228,15 @@ func (r *replay) unwatch(n int) error {
 		if w.watcher == nil {
 			continue
 		}
+		recorded, replayed := "a rewind", "a rewind"
 		if err := w.rewind(n); err != nil {
-			return &Difference{r.record, r.rec.Index, "monitor " + w.name, "a rewind", "fault: " + firstLine(err.Error())}
+			replayed = fmt.Sprintf("fault: rewind %d: %s", n, firstLine(err.Error()))
+		}
+		if f := fault(r.rec, "monitor", w.name); f != nil {
+			recorded, w.watcher = "fault: "+f.words, nil
+		}
+		if recorded != replayed {
+			return &Difference{r.record, r.rec.Index, "monitor " + w.name, recorded, replayed}
 		}
 	}
 	return nil

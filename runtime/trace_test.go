@@ -219,3 +219,27 @@ func FuzzReplay(f *testing.F) {
 		_ = Replay(t.Context(), strings.NewReader(in), []monitors.Monitor{letter('e')}, nervous(1))
 	})
 }
+
+// TestReplayRewindFault: a watcher that failed to rewind fails again, which is
+// no difference.
+func TestReplayRewindFault(t *testing.T) {
+	list := []monitors.Monitor{{Name: "stuck", Start: func() monitors.Watcher { return stuck{} }}, letter('e')}
+	policy := func() Policy {
+		return judge(func(s *Step) (Action, error) {
+			if s.Index == 4 && s.RewindsLeft > 14 {
+				return Action{Kind: Rewind, Rewind: 1}, nil
+			}
+			return Action{}, nil
+		})
+	}
+	tr := traced(t, Config{Engine: saying(t, "one, two"), Prompt: prompt, HoldBack: 4, Monitors: list, Policy: policy(), OnFault: FailOpen}, TraceOptions{})
+	if !strings.Contains(tr, `"part":"monitor","name":"stuck"`) {
+		t.Fatalf("no fault in %s", tr)
+	}
+	if err := Replay(t.Context(), strings.NewReader(tr), list, policy()); err != nil {
+		t.Error(err)
+	}
+	if err := Rerun(t.Context(), strings.NewReader(tr), Parts{Monitors: list, Policy: policy()}); err != nil {
+		t.Error(err)
+	}
+}
