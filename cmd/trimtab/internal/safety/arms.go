@@ -43,13 +43,14 @@ func (p *parts) filter(name string, m *reach.Model) (*steer.Plan, error) {
 	return steer.NewPlan(iv)
 }
 
-// Names of the arms that have settings to tune.
+// Names of the arms that have settings to tune, and of one that is judged.
 const (
 	armLinear = "LiSeCo (linear, closed form)"
 	armFacets = "SAP-like (facets)"
 	armAlways = "RE-Control-like (always-on ascent)"
 	armRL     = "BRT filter, RL"
 	armSample = "BRT filter, SAMPLE"
+	armBoth   = "filter + rollback"
 )
 
 func (p *parts) filters() map[string]*reach.Model {
@@ -100,7 +101,7 @@ func (p *parts) rollbacks(watch []monitors.Monitor, plan *steer.Plan) []Arm {
 	return []Arm{
 		{Name: "rollback alone", Doc: "back to the beginning of the sentence; after two failures to the one before", Monitors: watch, HoldBack: p.set.Hold, Policy: p.back},
 		{Name: "rollback + guidance", Doc: "back to the answer's beginning, with the cue as a hidden turn", Monitors: watch, HoldBack: p.set.Hold, Policy: p.guided},
-		{Name: "filter + rollback", Doc: "BRT filter, SAMPLE, with rollback where it was not enough", Plan: plan, Monitors: watch, HoldBack: p.set.Hold, Policy: p.back},
+		{Name: armBoth, Doc: "BRT filter, SAMPLE, with rollback where it was not enough", Plan: plan, Monitors: watch, HoldBack: p.set.Hold, Policy: p.back},
 		{Name: "filter + choice + rollback", Doc: "all three in that order", Plan: plan, Monitors: watch, HoldBack: p.set.Hold, Policy: p.choiceThenBack},
 	}
 }

@@ -114,6 +114,7 @@ func number(x float64, digits int) string {
 func (r *Report) Markdown(w io.Writer) error {
 	var b strings.Builder
 	r.head(&b)
+	r.goals(&b)
 	r.armTable(&b)
 	r.detectionTable(&b)
 	r.areaTable(&b)
@@ -144,7 +145,7 @@ func (r *Report) armTable(b *strings.Builder) {
 		x := &r.Rows[i]
 		mean, lo, hi := x.Unsafe()
 		fmt.Fprintf(b, "| %s | %.3f (%.3f to %.3f) | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", x.Name, mean, lo, hi,
-			number(x.of(x.harmless, func(o *outcome) bool { return o.unsafe }), 3), number(x.KL(), 4),
+			number(x.harm(), 3), number(x.KL(), 4),
 			number(x.Right(chat.KindArithmetic), 3), number(x.Right(chat.KindStyle), 3),
 			number(x.of(slices.Concat(x.harmless, x.tasks), func(o *outcome) bool { return o.stopped }), 3), number(x.FalseStops(), 3),
 			number(x.of(slices.Concat(x.harmless, x.tasks), func(o *outcome) bool { return o.differs }), 3), number(x.Distinct(), 4),
