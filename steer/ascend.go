@@ -17,7 +17,8 @@ const MaxAscentSteps = 16
 // Any other row moves to x + u with |u| <= dose*Radius, in up to Steps steps
 // along the gradient of V, until V reaches Threshold + Margin. The ball is
 // around the row as it was, and the best row on the way is kept, so that V is
-// never lower afterwards.
+// never lower afterwards, unless Intervention.Renorm scales the row back: use
+// Value.Norm with that, whose V does not depend on the length.
 //
 //   - Linear: the step is as long as the slope says, (c+Margin-V)/|w| along w,
 //     which is the closed form x + max(0, c+Margin-V) w/|w|^2 of linear optimal

@@ -1,5 +1,6 @@
-// Package vec holds the float32 kernels that several packages share. Sums are
-// accumulated in float64. Slices of one call must have equal length.
+// Package vec holds the float32 kernels that several packages share. [Dot] and
+// [Norm] sum in float64, [Dot32] and what is built on it in float32. Slices of one
+// call must have equal length.
 package vec
 
 import "math"

@@ -36,7 +36,8 @@ type Options struct {
 	Window int
 	// A loop is a stretch of 1 to Window tokens that stands at the end Repeats
 	// times in a row, and is MinTokens long with all its copies, so that "ha ha
-	// ha" or a rule of dashes is none yet. Defaults 4 and 24.
+	// ha" or a rule of dashes is none yet. Defaults 4 and 24. The copies are
+	// followed for 4096 tokens: a loop of longer ones is not seen.
 	Repeats, MinTokens int
 	// Gram tokens in a row that stand more than Limit times in the window, one
 	// copy not overlapping the next, are worn out. Defaults 8 and 5. A Limit
