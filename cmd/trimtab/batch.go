@@ -97,6 +97,7 @@ func batchCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, kf *r
 	if err := m.prepare(sf); err != nil {
 		return err
 	}
+	m.guard.hints(a.err)
 	if bf.in == "-" && a.inTTY {
 		fmt.Fprintln(a.err, "reading requests from the terminal, one JSON object a line; Ctrl-D ends")
 	}

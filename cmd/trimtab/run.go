@@ -102,6 +102,7 @@ func runCommand(c *cobra.Command, a *app, ef *engineFlags, sf *sampling, kf *rec
 	if err := m.prepare(sf); err != nil {
 		return err
 	}
+	m.guard.hints(a.err)
 	t := &talk{app: a, model: m, sampling: sf, keep: keep, flags: rf}
 	if rf.prompt != "" {
 		return t.once(c.Context(), rf.prompt)

@@ -56,7 +56,7 @@ func newWatching(c *cobra.Command) *watching {
 	f.StringArrayVar(&w.monitors, "monitor", nil, "watch with `SPEC`: FILE[:threshold], lexicon:FILE, repetition, entropy[:options]; may be given several times")
 	f.StringVar(&w.policy, "policy", policyFlag, "what follows when a monitor objects: flag (say so), stop, backtrack or filter")
 	f.IntVar(&w.hold, "hold-back", 0, "tokens that wait before they leave (default 0 for flag, 8 for stop, 16 for backtrack and filter)")
-	f.Float64Var(&w.lift, "lift", defaultLift, "value under which filter lifts a state; its threshold is for what follows when that did not do")
+	f.Float64Var(&w.lift, "lift", defaultLift, "value under which filter lifts a state")
 	f.Float64Var(&w.radius, "radius", defaultRadius, "greatest change of a state by filter, as a share of its norm")
 	f.IntVar(&w.most, "max-interventions", policy.DefaultInterventions, "times that backtrack tries again before the text ends")
 	f.StringVar(&w.rewindTo, "rewind-to", "onset", "where backtrack goes: onset (as the monitor says), sentence, line, or a number of tokens")

@@ -90,9 +90,26 @@ func TestWatchFilter(t *testing.T) {
 		args := []string{"run", "-p", "hi", "--temp", "0", "--max-tokens", "16", "--monitor", value, "--policy", "filter"}
 		if code := s.run(append(args, strings.Fields(tt.args)...)...); code != codeOK {
 			t.Errorf("%s: code %d: %s", tt.args, code, s.err.String())
+		} else if !strings.Contains(s.err.String(), "note: v is of form rl") || !strings.Contains(s.err.String(), "sees them lifted") {
+			t.Errorf("%s: no hints in %q", tt.args, s.err.String())
 		} else if got := s.out.String() == plainly.out.String(); got != tt.same {
 			t.Errorf("%s: %q, without the filter %q", tt.args, s.out.String(), plainly.out.String())
 		}
+	}
+}
+
+// TestWatchFilterWatched: the value function of the last site lifts, the others
+// watch and take back.
+func TestWatchFilterWatched(t *testing.T) {
+	level := &reach.Level{C: -100, Alpha: 0.1, Run: 1, Texts: 20}
+	lift, watch := fakeValue(t, "lift", 3, 16, level), fakeValue(t, "watch", 1, 16, level)
+	s := newTest(t, "", answers("some words"))
+	a := jsonOf[batch.Answer](t, s, "run", "-p", "hi", "--temp", "0", "--max-tokens", "4", "--monitor", lift, "--monitor", watch+":100", "--policy", "filter", "--lift", "-100")
+	if *a.Interventions == 0 || a.Monitors[0].Flags != 0 || a.Monitors[1].Flags == 0 {
+		t.Errorf("%+v", a)
+	}
+	if strings.Contains(s.err.String(), "sees them lifted") || !strings.Contains(s.err.String(), "note: lift is of form rl") {
+		t.Errorf("hints: %s", s.err.String())
 	}
 }
 

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"strings"
 
 	"github.com/trimtab/trimtab/monitors/reach"
@@ -59,22 +61,51 @@ func (g *guard) backtrack(cfg *runtime.Config, most int) (runtime.Policy, error)
 	return policy.NewBacktrack(o)
 }
 
-// lift makes the plan of --policy filter: behind what steers anyway, at the site
-// of each value function, the least edit that brings the state over --lift.
+// hints says what a filter cannot do, on the error stream.
+func (g *guard) hints(w io.Writer) {
+	if g == nil || g.plan == nil {
+		return
+	}
+	watched := false
+	last := g.plan.At(g.plan.Len() - 1).Site.Layer
+	for _, a := range g.sentries {
+		switch {
+		case a.value == nil:
+		case a.value.Site.Layer < last:
+			watched = true
+		case a.value.Aim.Form == reach.RL:
+			fmt.Fprintf(w, "note: %s is of form rl, which falls when an answer is decided, late for a filter: fit one with --form sample\n", plain(a.Name))
+		}
+	}
+	if !watched {
+		fmt.Fprintf(w, "note: a value function that lifts states sees them lifted: one of an earlier block would watch behind it\n")
+	}
+}
+
+// lift makes the plan of --policy filter: behind what steers anyway, at the last
+// of the sites of the value functions, the least edit that brings the state over
+// --lift. Whoever lifts a state sees it lifted; value functions at earlier sites
+// see it as it was, since no edit reaches back to them.
 func (g *guard) lift(base *steer.Plan) error {
+	at := -1
+	for _, a := range g.sentries {
+		if a.value != nil {
+			at, g.values = max(at, a.value.Site.Layer), append(g.values, a.Name)
+		}
+	}
+	if at < 0 {
+		return badInput("--policy filter climbs a value function, and none is among the monitors (%s): fit one with `trimtab monitor fit`, or use --policy backtrack", strings.Join(g.names(), ", "))
+	}
 	var edits []steer.Intervention
 	for _, a := range g.sentries {
-		if a.value == nil {
+		if a.value == nil || a.value.Site.Layer < at {
 			continue
 		}
 		iv, err := a.value.Filter(reach.FilterOptions{C: g.flags.lift, Radius: g.flags.radius})
 		if err != nil {
 			return badInput("monitor %s: %w", a.Name, err)
 		}
-		edits, g.values = append(edits, iv), append(g.values, a.Name)
-	}
-	if len(edits) == 0 {
-		return badInput("--policy filter climbs a value function, and none is among the monitors (%s): fit one with `trimtab monitor fit`, or use --policy backtrack", strings.Join(g.names(), ", "))
+		edits = append(edits, iv)
 	}
 	filter, err := steer.NewPlan(edits...)
 	if err != nil {
