@@ -167,9 +167,14 @@ func faint(c color.NRGBA) color.NRGBA {
 	return c
 }
 
+// farthest bounds what is drawn. The length of an axis must be a number: where it
+// is not, the library looks for ticks for ever.
+const farthest = 1e300
+
+// finite reports whether all values can be drawn.
 func finite(values ...float64) bool {
 	for _, x := range values {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
+		if !(math.Abs(x) <= farthest) {
 			return false
 		}
 	}

@@ -123,6 +123,8 @@ func TestFaults(t *testing.T) {
 		{"no column", "x.png", 0, []Chart{good}, "0 columns"},
 		{"empty lines", "x.png", 1, []Chart{good, Lines{Title: "E"}}, `chart 2: "E": there is nothing to draw`},
 		{"not finite", "x.png", 1, []Chart{Lines{Series: []Series{{"a", []Point{{0, math.NaN(), 0, 0}}}}}}, "nothing to draw"},
+		{"too far", "x.png", 1, []Chart{Lines{Series: []Series{{"a", []Point{{0, -1.7e308, 0, 0}, {1, 1.7e308, 0, 0}, {-1.7e308, 1, 0, 0}}}}}}, "nothing to draw"},
+		{"too far apart", "x.png", 1, []Chart{Histogram{Groups: []Group{{"a", []float64{-1.7e308, 1.7e308}}}}}, "nothing to draw"},
 		{"empty ROC", "x.png", 1, []Chart{ROC{}}, "nothing to draw"},
 		{"empty histogram", "x.png", 1, []Chart{Histogram{}}, "nothing to draw"},
 		{"bins", "x.png", 1, []Chart{Histogram{Bins: -1}}, "-1 bins"},
