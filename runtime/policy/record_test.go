@@ -104,6 +104,7 @@ func TestScan(t *testing.T) {
 		{"lines", []string{"a", "\n", "b", "\n\n", " c"}, "x.x.x", "x.x.x"},
 		{"wide", []string{"好\xe3\x80", "\x82", "好"}, "x..", "x.x"},
 		{"no character", []string{"a.", "\xff", " B"}, "x..", "x.."},
+		{"broken off", []string{"a\xe2\x82", "\nb", "c\xf0\x9f", "好"}, "xx..", "xx.."},
 		{"dots", []string{"Well", "...", " yes"}, "x..", "x.x"},
 	} {
 		var r Record

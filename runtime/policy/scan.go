@@ -27,8 +27,8 @@ const (
 func (s scan) token(piece []byte) scan {
 	s.newLine, s.newSentence = false, false
 	for len(piece) > 0 {
-		c, n := s.next(piece)
-		if n == 0 {
+		c, n, whole := s.next(piece)
+		if !whole {
 			return s
 		}
 		piece = piece[n:]
@@ -37,18 +37,19 @@ func (s scan) token(piece []byte) scan {
 	return s
 }
 
-// next takes a character off the front, with what is left of the token before.
-// No bytes means that it breaks off here too.
-func (s *scan) next(piece []byte) (c rune, n int) {
+// next takes a character off the front, with what is left of the token before,
+// and says how many bytes of the piece it has: none when what was left is part of
+// no character. It is not whole when it breaks off here too.
+func (s *scan) next(piece []byte) (c rune, n int, whole bool) {
 	held := int(s.n)
 	took := copy(s.rest[held:], piece)
 	if b := s.rest[:held+took]; !utf8.FullRune(b) {
 		s.n = uint8(len(b))
-		return 0, 0
+		return 0, 0, false
 	}
 	c, n = utf8.DecodeRune(s.rest[:held+took])
 	s.n = 0
-	return c, max(n-held, 1) // what cannot be part of a character is passed over
+	return c, max(n-held, 0), true
 }
 
 // Punctuation that ends a sentence: with a space behind it, or at once.
