@@ -36,7 +36,7 @@ func TestTogetherEqualsAlone(t *testing.T) {
 		o    llamacpp.Options
 		tie  float64 // largest gap of log-probabilities that counts as a tie
 	}{
-		{"nano", llamacpp.Options{Threads: 1, MaxSequences: 16}, 0.05}, // Q8_0 rounds activations to 8 bits
+		{"nano", llamacpp.Options{Threads: 1, MaxSequences: 16}, 0.3}, // Q8_0 rounds activations to 8 bits, see the conformance test of the binding
 		{"tiny", plain, 0},
 		{"tiny-qwen3", plain, 0},
 		{"tiny-gemma3", plain, 0.02},
@@ -104,16 +104,17 @@ func generate(t *testing.T, model engine.Engine, prompts [][]decode.Token) (out 
 }
 
 // part returns where two texts part, or -1, and how far apart the best two
-// tokens were there.
+// tokens were there. The token that ends a text is none of it, so where one is
+// the beginning of the other, the longer one tells.
 func part(a, b *runtime.Result) (at int, gap float64) {
-	for i := range min(len(a.Tokens), len(b.Tokens)) {
-		if a.Tokens[i] != b.Tokens[i] {
+	if len(a.Tokens) < len(b.Tokens) {
+		a, b = b, a
+	}
+	for i := range a.Tokens {
+		if i == len(b.Tokens) || a.Tokens[i] != b.Tokens[i] {
 			top := a.Logprobs[i].Top
 			return i, top[0].Logprob - top[1].Logprob
 		}
-	}
-	if len(a.Tokens) != len(b.Tokens) {
-		return min(len(a.Tokens), len(b.Tokens)), 1
 	}
 	return -1, 0
 }

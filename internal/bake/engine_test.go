@@ -35,21 +35,22 @@ func TestBakedEqualsSteered(t *testing.T) {
 	for _, c := range []struct {
 		name, model string
 		layers      []int
+		size        float64 // of the vector; the residual of a trained model is longer
 		tolerance   float64
 	}{
-		{"llama F32", llama, []int{0, 2}, 1e-4},
-		{"llama Q8_0", modelFile(t, gguf.Q8_0), []int{1, 2}, 0.6},
-		{"llama, the last block", llama, []int{3}, 1e-4},
-		{"llama with a bias", biased(t, llama), []int{1}, 1e-4},
-		{"mistral3", renamed(t, llama, "mistral3", nil), []int{1}, 1e-4},
-		{"deci", renamed(t, llama, "deci", nil), []int{1}, 1e-4},
-		{"granite", renamed(t, llama, "granite", granite), []int{1}, 1e-4},
-		{"minicpm", renamed(t, llama, "minicpm", map[string]any{"logit_scale": float32(1), "embedding_scale": float32(1)}), []int{1}, 1e-4},
-		{"nano", chat, []int{1, 2}, 0.6},
+		{"llama F32", llama, []int{0, 2}, 3, 1e-4},
+		{"llama Q8_0", modelFile(t, gguf.Q8_0), []int{1, 2}, 3, 0.6},
+		{"llama, the last block", llama, []int{3}, 3, 1e-4},
+		{"llama with a bias", biased(t, llama), []int{1}, 3, 1e-4},
+		{"mistral3", renamed(t, llama, "mistral3", nil), []int{1}, 3, 1e-4},
+		{"deci", renamed(t, llama, "deci", nil), []int{1}, 3, 1e-4},
+		{"granite", renamed(t, llama, "granite", granite), []int{1}, 3, 1e-4},
+		{"minicpm", renamed(t, llama, "minicpm", map[string]any{"logit_scale": float32(1), "embedding_scale": float32(1)}), []int{1}, 3, 1e-4},
+		{"nano", chat, []int{1, 2}, 300, 0.6},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			plain := openModel(t, l, c.model)
-			v := randomVector(6, plain.Info().Width, 3, c.layers...)
+			v := randomVector(6, plain.Info().Width, c.size, c.layers...)
 			out := filepath.Join(t.TempDir(), "out.gguf")
 			if _, err := Write(t.Context(), out, c.model, v, Options{Scale: 0.8}); err != nil {
 				t.Fatal(err)
@@ -135,7 +136,7 @@ func greedy(t *testing.T, e engine.Engine, plan *steer.Plan) continuation {
 	if err := seq.Steer(plan); err != nil {
 		t.Fatal(err)
 	}
-	feed, err := e.Info().Tokenizer.Encode("What is 12 + 7?", engine.EncodeOptions{Start: true})
+	feed, err := e.Info().Tokenizer.Encode("<|user|>What is 12 + 7?<|end|><|assistant|>", engine.EncodeOptions{Start: true, Markup: true})
 	if err != nil {
 		t.Fatal(err)
 	}
