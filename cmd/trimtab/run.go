@@ -27,6 +27,7 @@ In a chat: /reset forgets what was said, /help lists the commands, /bye ends.`
 const runExample = `  trimtab run
   trimtab run -p "Write a short story about a boat."
   trimtab run -m model.gguf --temp 0 -p "What is 2 + 3?" --stats
+  trimtab run -m model.gguf --monitor lexicon:words.txt --policy backtrack --refusal "I cannot say that."
   cat letter.txt | trimtab run -m model.gguf --system "Summarize the letter."`
 
 // runFlags are the flags of `run` besides model and sampling.

@@ -98,6 +98,26 @@ func TestWatchFilter(t *testing.T) {
 	}
 }
 
+// TestWatchRecorded: what policies did is in the audit log, and runs again.
+func TestWatchRecorded(t *testing.T) {
+	dir := t.TempDir()
+	audits, steps := filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "t.jsonl")
+	for _, policy := range []string{"stop --refusal sorry", "backtrack --guidance nice", "flag"} {
+		s := newTest(t, "", answers("all was bad today"))
+		args := []string{"run", "-p", "hi", "--max-tokens", "24", "--seed", "4", "--monitor", "lexicon:" + writeFile(t, "w.txt", "bad\n"), "--audit", audits, "--trace", steps, "--policy"}
+		if code := s.run(append(args, strings.Fields(policy)...)...); code != codeOK {
+			t.Fatalf("%s: %s", policy, s.err.String())
+		}
+	}
+	s := newTest(t, "", enginetest.FakeConfig{})
+	if code := s.run("trace", "replay", steps); code != codeOK || !strings.HasPrefix(s.out.String(), "3 sessions, ") {
+		t.Errorf("replay: code %d, %s%s", code, s.out.String(), s.err.String())
+	}
+	if s = newTest(t, "", enginetest.FakeConfig{}); s.run("trace", "show", audits) != codeOK || !strings.Contains(s.out.String(), `threw away "`) || !strings.Contains(s.out.String(), `guidance "nice"`) {
+		t.Errorf("show: %s%s", s.out.String(), s.err.String())
+	}
+}
+
 // TestWatchFilterWatched: the value function of the last site lifts, the others
 // watch and take back.
 func TestWatchFilterWatched(t *testing.T) {
