@@ -128,7 +128,7 @@ func (a *app) evalSteering(ctx context.Context, ef *engineFlags, f *evalSteering
 	o.Open = func(ctx context.Context) (engine.Engine, error) { return a.open(ctx, ef.options(a, fitLanes)) }
 	if o.Workers = f.workers; o.Workers == 0 {
 		if o.Workers = 1; ef.model == nanoModel {
-			o.Workers = min(2, runtime.NumCPU())
+			o.Workers, o.Slots = min(2, runtime.NumCPU()), nanoSlots
 		}
 	}
 	r, err := eval.Run(ctx, *o)
@@ -148,6 +148,10 @@ func (a *app) evalSteering(ctx context.Context, ef *engineFlags, f *evalSteering
 	}
 	return r.Markdown(a.out)
 }
+
+// nanoSlots is how many answers of a tiny model are worth batching: attention
+// over the others' cells soon costs more than its weights.
+const nanoSlots = 8
 
 // options are what is to be measured.
 func (f *evalSteeringFlags) options() (*eval.Options, error) {

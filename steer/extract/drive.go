@@ -33,6 +33,10 @@ type driver struct {
 const (
 	outputFloats = 32 << 20 // 128 MiB
 	maxLanes     = 32
+	// groupRows: in a shared cache every row attends, masked, to all texts of
+	// its group. On nano-chat 256 rows took a fifth less time than 512, and 128
+	// as much as 256.
+	groupRows = 256
 )
 
 func newDriver(e engine.Engine, capture []steer.Site, output engine.Output) *driver {
@@ -52,7 +56,7 @@ func (d *driver) run(ctx context.Context, jobs []job, done func(n int)) error {
 		n, rows := 0, 0
 		for at+n < len(jobs) && n < d.lanes {
 			rows += len(jobs[at+n].tokens)
-			if n > 0 && rows > min(info.MaxBatch, info.Cells) {
+			if n > 0 && rows > min(info.MaxBatch, info.Cells, groupRows) {
 				break
 			}
 			n++

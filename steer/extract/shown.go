@@ -56,7 +56,7 @@ func (r *reader) shown(ctx context.Context, e engine.Engine, pairs []Pair, first
 func fittingCouples(info *engine.Info, lanes int, list []*couple) int {
 	n, rows := 0, 0
 	for n < len(list) && 2*n+2 <= lanes {
-		if rows += len(list[n].texts[0].tokens) + len(list[n].texts[1].tokens); n > 0 && rows > min(info.MaxBatch, info.Cells) {
+		if rows += len(list[n].texts[0].tokens) + len(list[n].texts[1].tokens); n > 0 && rows > min(info.MaxBatch, info.Cells, groupRows) {
 			break
 		}
 		n++

@@ -274,7 +274,8 @@ func (d *desk) words(tokens []decode.Token) string {
 	return strings.Join(out, " ")
 }
 
-// fewer fits the behaviour from its first n pairs.
+// fewer fits the behaviour from its first n pairs: the direction and the dose
+// anew, at the place and the rows that all pairs led to.
 func (s *study) fewer(ctx context.Context, o *Outcome, b *Behaviour, n int) error {
 	train, val := only(b.Pairs, extract.Train), only(b.Pairs, extract.Validation)
 	if n >= len(train) {
@@ -282,7 +283,8 @@ func (s *study) fewer(ctx context.Context, o *Outcome, b *Behaviour, n int) erro
 	}
 	pairs := slices.Concat(train[:n], val[:min(len(val), max(n/2, 4))], only(b.Pairs, extract.Test))
 	start := s.o.Now()
-	r, err := s.fit(ctx, b, pairs, extract.Options{Method: extract.Method(o.Best), Windows: s.o.Windows, Focus: o.Best != string(extract.PaLRS)})
+	c := o.best.Chosen
+	r, err := s.fit(ctx, b, pairs, extract.Options{Method: extract.Method(o.Best), Layers: []int{c.Cell.Layer}, Places: []extract.Place{c.Cell.Place}, Windows: []extract.Window{c.Window}})
 	if err != nil {
 		return fmt.Errorf("%s from %d pairs: %w", b.Name, n, err)
 	}

@@ -211,7 +211,8 @@ func (p *page) counts(r *Report) {
 	}
 	p.line("## How many pairs suffice")
 	p.line("")
-	p.line("The chosen method, from fewer pairs; half as many again choose. The time is that of reading and choosing.")
+	p.line("The chosen method, with direction and dose from fewer pairs, half as many of them again to choose by, at the layer, place and")
+	p.line("rows of the whole fit. The time is that of reading and choosing.")
 	p.line("")
 	p.line("| behaviour | method | pairs | shown | right | broken | KL | time |")
 	p.line("|---|---|---|---|---|---|---|---|")
