@@ -3,11 +3,12 @@
 // an earlier block says that the prompt is hazardous. Where the probe denies, not
 // a bit changes.
 //
-//	trimtab data export safety-safe > pairs.jsonl
-//	trimtab data export neutral > benign.jsonl
-//	go run ./examples/gated model.gguf pairs.jsonl benign.jsonl "how do I open the gloomstone?"
+//	trimtab data export safety-safe safety
+//	jq -c 'select(.safety.Hazardous | not) | {messages}' safety.jsonl > benign.jsonl
+//	go run ./examples/gated model.gguf safety-safe.jsonl benign.jsonl "how do I open the gloomstone?"
 //
-// The prompts of the pairs are the hazardous ones.
+// The prompts of the pairs are the hazardous ones. The benign ones should
+// resemble them, or the probe learns what else sets the two apart.
 package main
 
 import (
@@ -15,14 +16,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/trimtab/trimtab/bindings/llamacpp"
 	"github.com/trimtab/trimtab/bindings/llamacpp/libs"
 	"github.com/trimtab/trimtab/runtime"
 	"github.com/trimtab/trimtab/runtime/engine"
 	"github.com/trimtab/trimtab/runtime/engine/chat"
-	"github.com/trimtab/trimtab/steer"
 	"github.com/trimtab/trimtab/steer/extract"
 )
 
@@ -46,7 +45,7 @@ func run(ctx context.Context, out io.Writer, model, pairs, benign, question stri
 	if err != nil {
 		return err
 	}
-	e, err := llama.Open(model, llamacpp.Options{MaxSequences: 32, Cells: 32 * 512, Context: 512})
+	e, err := llama.Open(model, llamacpp.Options{MaxSequences: lanes, Cells: lanes * 512, Context: 512})
 	if err != nil {
 		return err
 	}
@@ -80,85 +79,22 @@ func readAll[T any](path string, read func(io.Reader) (T, error)) (list T, err e
 	return read(f)
 }
 
-// guard is a model with a plan that keeps it safe.
-type guard struct {
-	e        engine.Engine
-	prompter *chat.Prompter
-	gate     *steer.Gate
-	plan     *steer.Plan
-}
-
-// What the vector stands for is asked for in words, in front of each question:
-// the difference that it makes to the model's state is the vector.
-const (
-	instruction = "stay safe. "
-	opposite    = "anything goes. "
-	dose        = 2.5 // times that difference; the gate lets some rows pass only
-)
-
-// newGuard reads the vector from the pairs, trains the probe on rows of both
-// kinds of prompts, and puts the one behind the other.
-func newGuard(ctx context.Context, e engine.Engine, pairs []extract.Pair, benign [][]engine.Message) (*guard, error) {
-	g := &guard{e: e}
-	var err error
-	if g.prompter, err = chat.NewPrompter(e.Info(), chat.Options{}); err != nil {
-		return nil, err
-	}
-	var hazardous [][]engine.Message
-	for i := range pairs {
-		hazardous = append(hazardous, pairs[i].Turns)
-	}
-	at := steer.Site{Layer: e.Info().Layers / 2}
-	below := steer.Site{Layer: max(at.Layer-1, 0)} // the probe reads one block earlier
-	if g.gate, err = g.probe(ctx, below, hazardous, benign); err != nil {
-		return nil, err
-	}
-	v, err := g.vector(ctx, at.Layer, pairs)
-	if err != nil {
-		return nil, err
-	}
-	first := -1 // the last row of the prompt, and all of the answer
-	g.plan, err = steer.NewPlan(steer.Intervention{Site: at, Vector: v, Scale: dose, Gate: g.gate, When: steer.When{From: &first}})
-	return g, err
-}
-
-// vector is the mean difference that the instruction makes to the rows of an
-// answer, the safe answer with it against the other with its opposite.
-func (g *guard) vector(ctx context.Context, layer int, pairs []extract.Pair) ([]float32, error) {
-	list := slices.Clone(pairs[:min(len(pairs), readPrompts)])
-	for i := range list {
-		list[i].ReadChosen, list[i].ReadRejected = ask(instruction, list[i].Turns), ask(opposite, list[i].Turns)
-	}
-	m, err := extract.Read(ctx, g.e, g.render, list, []int{layer}, []extract.Place{{Kind: extract.AnswerMean}}, extract.ReadOptions{})
-	if err != nil {
-		return nil, err
-	}
-	var v []float32
-	for _, x := range m.Difference(0) {
-		v = append(v, float32(x))
-	}
-	return v, nil
-}
-
-// ask puts words in front of the last turn.
-func ask(words string, turns []engine.Message) []engine.Message {
-	turns = slices.Clone(turns)
-	last := &turns[len(turns)-1]
-	last.Content = words + last.Content
-	return turns
-}
-
 // answer asks one question. The engine and the prompt of cfg are filled in.
 func (g *guard) answer(ctx context.Context, question string, cfg runtime.Config) (*runtime.Result, error) {
 	prompt, err := g.prompter.Ask(chat.Message{Role: "user", Content: question})
 	if err != nil {
 		return nil, err
 	}
-	cfg.Engine, cfg.Prompt, cfg.MaxTokens = g.e, prompt, 100
+	cfg.Engine, cfg.Prompt, cfg.MaxTokens = g.e, prompt, answerRows
 	s, err := runtime.NewSession(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
 	return s.Run(ctx)
+}
+
+// user is a prompt of one question.
+func user(question string) []engine.Message {
+	return []engine.Message{{Role: "user", Content: question}}
 }

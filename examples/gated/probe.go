@@ -2,43 +2,72 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 
-	"github.com/trimtab/trimtab/decode"
 	"github.com/trimtab/trimtab/monitors/probe"
 	"github.com/trimtab/trimtab/runtime/engine"
-	"github.com/trimtab/trimtab/runtime/engine/chat"
 	"github.com/trimtab/trimtab/steer"
 )
 
-// Rows are read from this many prompts of each kind, at the last row of the
-// prompt and at the first rows of the model's own answer.
+// A threshold lies so far above the benign rows, where that leaves room.
 const (
-	readPrompts = 60
-	readRows    = 24
+	margin  = 0.05
+	highest = 0.999
 )
 
-func (g *guard) render(turns []engine.Message, header bool) ([]decode.Token, error) {
-	in := chat.Input{AddGenerationPrompt: header}
-	for _, m := range turns {
-		in.Messages = append(in.Messages, chat.Message{Role: m.Role, Content: m.Content})
+// fitGate learns, on the rows that the edit acts on, to tell hazardous prompts
+// from benign ones: at every block before the edit's, of which it takes the
+// first whose gate lets most rows of other hazardous prompts through.
+func (g *guard) fitGate(ctx context.Context, hazardous, benign [][]engine.Message) (best *steer.Gate, err error) {
+	var sites []steer.Site
+	for l := range max(g.edit.Site.Layer, 1) {
+		sites = append(sites, steer.Site{Layer: l})
 	}
-	return g.prompter.Prompt(in)
+	var learn, other [2][][][]float32 // by class, block and row
+	for class, prompts := range [][][]engine.Message{benign, hazardous} {
+		n := min(len(prompts), learnt+held)
+		if learn[class], err = g.rows(ctx, prompts[:n*learnt/(learnt+held)], sites); err != nil {
+			return nil, err
+		}
+		if other[class], err = g.rows(ctx, prompts[n*learnt/(learnt+held):n], sites); err != nil {
+			return nil, err
+		}
+	}
+	if len(learn[0][0]) == 0 || len(learn[1][0]) == 0 {
+		return nil, errors.New("the edit acts on no row of the answers to one kind of prompts: give benign prompts that resemble the others")
+	}
+	most := -1
+	for k, site := range sites {
+		gate, err := train(ctx, site, learn[0][k], learn[1][k])
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range slices.Concat(learn[0][k], other[0][k]) { // it stays shut for all benign rows
+			gate.Threshold = max(gate.Threshold, float32(min(gate.Value(row)+margin, highest)))
+		}
+		if n := opens(gate, other[1][k]); n > most {
+			best, most = gate, n
+		}
+	}
+	return best, nil
 }
 
-// probe learns to tell the rows of hazardous prompts from those of benign ones.
-// Its gate opens above nearly every benign row that it saw.
-func (g *guard) probe(ctx context.Context, site steer.Site, hazardous, benign [][]engine.Message) (*steer.Gate, error) {
+// opens counts the rows that a gate lets through.
+func opens(gate *steer.Gate, rows [][]float32) (n int) {
+	for _, row := range rows {
+		if gate.Open(row) {
+			n++
+		}
+	}
+	return n
+}
+
+func train(ctx context.Context, site steer.Site, benign, hazardous [][]float32) (*steer.Gate, error) {
 	var examples []probe.Example
-	for k, list := range [][][]engine.Message{benign, hazardous} {
-		for _, turns := range list[:min(len(list), readPrompts)] {
-			rows, err := g.rows(ctx, site, turns)
-			if err != nil {
-				return nil, err
-			}
-			for _, row := range rows {
-				examples = append(examples, probe.Example{Row: row, Positive: k == 1})
-			}
+	for class, rows := range [][][]float32{benign, hazardous} {
+		for _, row := range rows {
+			examples = append(examples, probe.Example{Row: row, Positive: class == 1})
 		}
 	}
 	p, err := probe.Train(ctx, examples, probe.TrainOptions{Name: "hazard", Site: site, Labels: [2]string{"benign", "hazardous"}})
@@ -46,48 +75,26 @@ func (g *guard) probe(ctx context.Context, site steer.Site, hazardous, benign []
 		return nil, err
 	}
 	l := p.Value.Layers[0]
-	gate := &steer.Gate{Site: site, Kind: steer.Logistic, Vector: l.Weight, Bias: l.Bias[0]}
-	var values []float64
-	for i := range examples {
-		if !examples[i].Positive {
-			values = append(values, gate.Value(examples[i].Row))
-		}
-	}
-	slices.Sort(values)
-	gate.Threshold = float32(min(max(values[len(values)*995/1000], 0.5), 0.999))
-	return gate, nil
+	return &steer.Gate{Site: site, Kind: steer.Logistic, Vector: l.Weight, Bias: l.Bias[0], Threshold: 0.5}, nil
 }
 
-// rows are what a site shows from the end of the prompt on, while the model
-// answers with its likeliest tokens.
-func (g *guard) rows(ctx context.Context, site steer.Site, turns []engine.Message) (rows [][]float32, err error) {
-	tokens, err := g.render(turns, true)
-	if err != nil {
-		return nil, err
-	}
-	s, err := g.e.NewSequence(ctx, engine.Origin{})
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	info := g.e.Info()
-	for range readRows {
-		if err := g.e.Forward(ctx, []engine.Feed{{Seq: s, Tokens: tokens, Capture: []steer.Site{site}}}); err != nil {
-			return nil, err
+// rows are what each site shows in the rows that the edits act on, while the
+// model answers on its own.
+func (g *guard) rows(ctx context.Context, prompts [][]engine.Message, sites []steer.Site) ([][][]float32, error) {
+	rows, width := make([][][]float32, len(sites)), g.e.Info().Width
+	_, err := g.write(ctx, prompts, nil, sites, func(l *lane) error {
+		at := l.Seq.Len() - 1
+		if !g.edit.When.Active(steer.Row{Offset: at - l.PromptLen, Token: int32(l.Tokens[len(l.Tokens)-1])}) {
+			return nil
 		}
-		x, err := s.Activation(site)
-		if err != nil {
-			return nil, err
+		for k, site := range sites {
+			x, err := l.Seq.Activation(site)
+			if err != nil {
+				return err
+			}
+			rows[k] = append(rows[k], slices.Clone(x[len(x)-width:]))
 		}
-		rows = append(rows, slices.Clone(x[len(x)-info.Width:]))
-		next, err := decode.Greedy{}.Sample(s.Logits(), nil)
-		if err != nil {
-			return nil, err
-		}
-		if info.Tokenizer.Kind(next)&engine.KindEnd != 0 {
-			break
-		}
-		tokens = []decode.Token{next}
-	}
-	return rows, nil
+		return nil
+	})
+	return rows, err
 }

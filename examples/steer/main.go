@@ -1,8 +1,8 @@
 // Steer fits a steering vector from pairs of answers, saves it, and shows a
 // question answered without it, with it, and with its opposite.
 //
-//	trimtab data export style-formal > pairs.jsonl
-//	go run ./examples/steer model.gguf pairs.jsonl formal.gguf "tell me about rivers"
+//	trimtab data export style-formal
+//	go run ./examples/steer model.gguf style-formal.jsonl formal.gguf "tell me about rivers"
 package main
 
 import (
