@@ -410,3 +410,16 @@ func hazards(t *testing.T) string {
 	}
 	return writeFile(t, "hazards.jsonl", b.String())
 }
+
+// TestMonitorSettleSaturated: a probe that is certain of a safe text has no
+// threshold that keeps the promised rate of false alarms.
+func TestMonitorSettleSaturated(t *testing.T) {
+	safe := make([][]float64, 60)
+	for i := range safe {
+		safe[i] = []float64{0.1, 1}
+	}
+	s := &sentry{probe: &probe.Probe{}}
+	if err := s.settle(safe, 0.05, 1, "lexicon"); err == nil || !strings.Contains(err.Error(), "certain (1) of safe texts") {
+		t.Errorf("settled at %v, error %v", s.probe.Threshold, err)
+	}
+}

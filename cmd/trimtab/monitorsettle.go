@@ -56,7 +56,10 @@ func (s *sentry) settle(safe [][]float64, alpha float64, run int, on string) err
 		return badInput("the safe texts are too short for --run %d", run)
 	}
 	if s.value == nil {
-		s.probe.Threshold = min(math.Nextafter(q, 2), 1) // flagged is what reaches it
+		if q >= 1 {
+			return badInput("the probe is certain (1) of safe texts too, so no threshold keeps false alarms below %v: fit it anew on more prompts, or use --kind reach", alpha)
+		}
+		s.probe.Threshold = math.Nextafter(q, 2) // flagged is what reaches it
 		s.probe.Calibration = &probe.Calibration{Method: "conformal", Rate: alpha, Texts: len(safe)}
 		return nil
 	}

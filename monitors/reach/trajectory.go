@@ -158,7 +158,9 @@ func (d *Data) Filter(keep func(*Trajectory) bool) *Data {
 
 // Deal splits by prompt into parts of about the given shares: Deal(1, 8, 2) is
 // four fifths and one fifth. A group's part depends on the seed and its name
-// alone, so further texts move none of the others.
+// alone, so further texts move none of the others. [Fit] deals what it is given
+// by its own seed in this way: a part dealt before must have used another seed,
+// or its groups all fall on one side.
 func (d *Data) Deal(seed uint64, shares ...int) []*Data {
 	total := uint64(0)
 	lists := make([][]Trajectory, len(shares))
