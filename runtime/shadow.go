@@ -3,7 +3,6 @@ package runtime
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/trimtab/trimtab/runtime/engine"
 	"github.com/trimtab/trimtab/steer"
@@ -171,35 +170,3 @@ type Divergence struct {
 
 // errDivergence says that there is nothing to compare.
 var errDivergence = errors.New("the divergence is not finite: one of the rows holds values that are no numbers, or excludes a token that the other allows")
-
-// divergence is KL(p || q) in nats of the distributions with these logits. It
-// is 0 for equal rows and never negative; +Inf where q excludes what p allows;
-// NaN where a row has no distribution.
-func divergence(p, q []float32) float64 {
-	mp, mq := highest(p), highest(q)
-	sumP, sumQ, cross := 0.0, 0.0, 0.0
-	for i := range p {
-		a, b := float64(p[i])-mp, float64(q[i])-mq
-		e := math.Exp(a)
-		sumP += e
-		sumQ += math.Exp(b)
-		if e > 0 {
-			cross += e * (a - b)
-		}
-	}
-	kl := cross/sumP - math.Log(sumP) + math.Log(sumQ)
-	if kl < 0 {
-		return 0 // rounding
-	}
-	return kl
-}
-
-func highest(row []float32) float64 {
-	m := float32(math.Inf(-1))
-	for _, x := range row {
-		if x > m || x != x {
-			m = x
-		}
-	}
-	return float64(m)
-}

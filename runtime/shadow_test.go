@@ -35,66 +35,6 @@ func plansOf(scale float32) map[string]*steer.Plan {
 	}
 }
 
-// TestDivergence holds the formula against the definition.
-func TestDivergence(t *testing.T) {
-	const seed = 3
-	r := rand.New(rand.NewPCG(seed, 1))
-	inf := float32(math.Inf(-1))
-	for range 200 {
-		n := 2 + r.IntN(50)
-		p, q := make([]float32, n), make([]float32, n)
-		for i := range n {
-			p[i], q[i] = float32(r.NormFloat64()*5), float32(r.NormFloat64()*5)
-			if i > 0 && r.IntN(5) == 0 {
-				p[i] = inf
-			}
-		}
-		want, got := 0.0, divergence(p, q)
-		a, b := softmax(p), softmax(q)
-		for i := range a {
-			if a[i] > 0 {
-				want += a[i] * math.Log(a[i]/b[i])
-			}
-		}
-		if math.Abs(got-want) > 1e-12*math.Max(1, want) {
-			t.Fatalf("seed %d: %v, by definition %v", seed, got, want)
-		}
-		if divergence(p, p) != 0 || divergence(q, q) != 0 {
-			t.Fatalf("seed %d: equal rows differ", seed)
-		}
-	}
-	nan := float32(math.NaN())
-	for _, tt := range []struct {
-		name string
-		p, q []float32
-		want float64
-	}{
-		{"excluded by both", []float32{1, inf}, []float32{5, inf}, 0},
-		{"excluded by the steered", []float32{1, inf}, []float32{1, 1}, math.Log(2)},
-		{"excluded by the unsteered", []float32{1, 1}, []float32{1, inf}, math.Inf(1)},
-		{"no number", []float32{1, nan}, []float32{1, 1}, math.NaN()},
-		{"no number in the other", []float32{1, 1}, []float32{1, nan}, math.NaN()},
-		{"nothing allowed", []float32{inf, inf}, []float32{1, 1}, math.NaN()},
-	} {
-		got := divergence(tt.p, tt.q)
-		if !(math.Abs(got-tt.want) < 1e-12 || got == tt.want || got != got && tt.want != tt.want) {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
-		}
-	}
-}
-
-func softmax(row []float32) []float64 {
-	out, sum := make([]float64, len(row)), 0.0
-	for i, x := range row {
-		out[i] = math.Exp(float64(x))
-		sum += out[i]
-	}
-	for i := range out {
-		out[i] /= sum
-	}
-	return out
-}
-
 // TestShadowMeasures: the text is that of a session without shadow, to the
 // byte, and every value is the divergence of a run of the same tokens that was
 // never steered.
@@ -115,7 +55,7 @@ func TestShadowMeasures(t *testing.T) {
 			var values []float64
 			cfg.Listener.Step = func(_ context.Context, e *Event) error {
 				row, _ := unsteeredRow(t, fc, text)
-				if kl := divergence(e.Raw, row); kl != e.Shadow.KL || e.Shadow.Dose != 1 || e.Shadow.Unsteered || len(e.Shadow.Tries) != 0 {
+				if kl := decode.Divergence(e.Raw, row); kl != e.Shadow.KL || e.Shadow.Dose != 1 || e.Shadow.Unsteered || len(e.Shadow.Tries) != 0 {
 					t.Fatalf("%s, token %d: %+v, want %v nats", name, e.Index, e.Shadow, kl)
 				}
 				text = append(text, e.Token)
@@ -287,8 +227,8 @@ func TestBudgetHolds(t *testing.T) {
 			if a, err := e.Activation(site); err != nil || len(a) != 16 || e.Shadow.Unsteered && a[0] != act[0] {
 				t.Fatalf("seed %d, token %d: the activation is not that of the row: %v", seed, e.Index, err)
 			}
-			if e.Shadow.Unsteered && (e.Shadow.KL != 0 || !slices.Equal(e.Raw, row)) || divergence(e.Raw, row) != e.Shadow.KL {
-				t.Fatalf("seed %d, token %d: %v nats, measured %+v", seed, e.Index, divergence(e.Raw, row), e.Shadow)
+			if e.Shadow.Unsteered && (e.Shadow.KL != 0 || !slices.Equal(e.Raw, row)) || decode.Divergence(e.Raw, row) != e.Shadow.KL {
+				t.Fatalf("seed %d, token %d: %v nats, measured %+v", seed, e.Index, decode.Divergence(e.Raw, row), e.Shadow)
 			}
 			return nil
 		}

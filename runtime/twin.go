@@ -146,7 +146,7 @@ func (s *Session) measure() (again bool, err error) {
 	s.retry = false
 	kl := 0.0
 	if t.seq != nil { // else all rows up to here are shared
-		kl = divergence(s.raw, t.last)
+		kl = decode.Divergence(s.raw, t.last)
 	}
 	if t.tooFar(kl) {
 		if s.canRetry() {

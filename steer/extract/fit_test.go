@@ -165,7 +165,7 @@ func TestMarginsEqualNaive(t *testing.T) {
 		for _, a := range texts {
 			base := rowsOf(t, e, a, nil)
 			for r, row := range rowsOf(t, e, a, plan) {
-				want += divergence(base[r], row)
+				want += decode.Divergence(base[r], row)
 				rows++
 			}
 		}

@@ -122,19 +122,6 @@ func logSum(row decode.Logits) float64 {
 	return float64(top) + math.Log(sum)
 }
 
-// divergence is KL(p||q) in nats of two rows of logits.
-func divergence(p, q decode.Logits) float64 {
-	zp, zq := logSum(p), logSum(q)
-	kl := 0.0
-	for i, x := range p {
-		a, b := float64(x)-zp, float64(q[i])-zq
-		if prob := math.Exp(a); prob > 0 {
-			kl += prob * (a - b)
-		}
-	}
-	return max(kl, 0)
-}
-
 // divergences returns for every plan the mean over all answer rows of
 // KL(unsteered||steered): how far the plan moves the model where it should not.
 // Each group of one text holds the unsteered sequence and its rivals, so that
@@ -184,7 +171,7 @@ func rivals(a *answered, plans []*steer.Plan, sums []float64) []job {
 				return fmt.Errorf("%d logits beside %d", len(mine), len(base))
 			}
 			for v, r := len(mine)/n, 0; r < n; r++ {
-				sums[i] += divergence(base[r*v:(r+1)*v], mine[r*v:(r+1)*v])
+				sums[i] += decode.Divergence(base[r*v:(r+1)*v], mine[r*v:(r+1)*v])
 			}
 			return nil
 		}

@@ -142,7 +142,7 @@ func (r *reader) weigh(c *couple, x, y engine.Sequence, row, n int) error {
 // distance is the mean of both divergences, with a little beside it, so that
 // rows count alike where the contexts change nothing.
 func distance(p, q decode.Logits) float64 {
-	return (divergence(p, q)+divergence(q, p))/2 + 1e-9
+	return (decode.Divergence(p, q)+decode.Divergence(q, p))/2 + 1e-9
 }
 
 // settle puts the means of a couple into its pair's states, and notes in which

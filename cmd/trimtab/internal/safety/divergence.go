@@ -36,7 +36,7 @@ func (b *Bench) Divergence(ctx context.Context, arm *Arm, answers []Answer) (flo
 		}
 		vocab := b.Engine.Info().Vocab
 		for r := range len(a.Tokens) + 1 {
-			sum += divergence(base[r*vocab:(r+1)*vocab], other[r*vocab:(r+1)*vocab])
+			sum += decode.Divergence(base[r*vocab:(r+1)*vocab], other[r*vocab:(r+1)*vocab])
 			n++
 		}
 	}
@@ -75,28 +75,4 @@ func (b *Bench) rows(ctx context.Context, a *Answer, cue string, plan *steer.Pla
 		return nil, fmt.Errorf("divergence: the engine gave %d logits, want %d", len(out), want)
 	}
 	return out, nil
-}
-
-// divergence is KL(p||q) of two rows of logits, in nats.
-func divergence(p, q decode.Logits) float64 {
-	pz, qz, sum := logSum(p), logSum(q), 0.0
-	for i := range p {
-		a := float64(p[i]) - pz
-		if x := math.Exp(a); x > 0 {
-			sum += x * (a - (float64(q[i]) - qz))
-		}
-	}
-	return max(sum, 0)
-}
-
-// logSum is ln(sum exp(l)).
-func logSum(l decode.Logits) float64 {
-	top, sum := float64(l[0]), 0.0
-	for _, x := range l {
-		top = max(top, float64(x))
-	}
-	for _, x := range l {
-		sum += math.Exp(float64(x) - top)
-	}
-	return top + math.Log(sum)
 }

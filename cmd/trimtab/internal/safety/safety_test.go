@@ -213,7 +213,7 @@ func TestGentlest(t *testing.T) {
 func TestDivergence(t *testing.T) {
 	p, q := decode.Logits{0, 0, float32(math.Inf(-1))}, decode.Logits{float32(math.Log(3)), 0, 0}
 	want := 0.5*math.Log(0.5/0.6) + 0.5*math.Log(0.5/0.2)
-	if got := divergence(p, q); math.Abs(got-want) > 1e-7 || divergence(q, q) != 0 {
+	if got := decode.Divergence(p, q); math.Abs(got-want) > 1e-7 || decode.Divergence(q, q) != 0 {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
