@@ -20,6 +20,7 @@ type desk struct {
 	render   extract.Render
 	renderer *extract.Renderer
 	neutral  []extract.Answered // of the test split, with the model's own answers
+	budget   []extract.Answered // of the validation split, likewise
 }
 
 // neutralTokens is the length of the answers that divergence is measured on.
@@ -45,16 +46,24 @@ func (d *desk) prepare(ctx context.Context) (err error) {
 	if d.renderer, err = extract.NewRenderer(d.render); err != nil {
 		return err
 	}
+	if d.neutral, err = d.everyday(ctx, d.o.Neutral.Test); err != nil {
+		return err
+	}
+	d.budget, err = d.everyday(ctx, d.o.Neutral.Choose)
+	return err
+}
+
+// everyday are neutral prompts with the model's own answers.
+func (d *desk) everyday(ctx context.Context, list [][]engine.Message) ([]extract.Answered, error) {
 	var prompts [][]decode.Token
-	for _, turns := range d.o.Neutral.Test {
+	for _, turns := range list {
 		p, err := d.render(turns, true)
 		if err != nil {
-			return fmt.Errorf("neutral prompt: %w", err)
+			return nil, fmt.Errorf("neutral prompt: %w", err)
 		}
 		prompts = append(prompts, p)
 	}
-	d.neutral, err = extract.Speak(ctx, d.e, prompts, neutralTokens)
-	return err
+	return extract.Speak(ctx, d.e, prompts, neutralTokens)
 }
 
 // way is one way to bring a behaviour about: a plan, or a sentence before the
@@ -62,8 +71,19 @@ func (d *desk) prepare(ctx context.Context) (err error) {
 type way struct {
 	name string
 	plan *steer.Plan
+	each []*steer.Plan // if set, one for every question, instead of plan
 	cue  string
 }
+
+// sample are the plans that divergence is measured of: some of each.
+func (w *way) sample() []*steer.Plan {
+	if w.each == nil {
+		return []*steer.Plan{w.plan}
+	}
+	return w.each[:min(len(w.each), sampled)]
+}
+
+const sampled = 8
 
 // answer is one text with its tokens.
 type answer struct {
@@ -115,7 +135,11 @@ func (d *desk) config(w *way, q *Question, seed uint64, i int) (runtime.Config, 
 	if err != nil {
 		return runtime.Config{}, err
 	}
-	cfg := runtime.Config{Prompt: prompt, Plan: w.plan, Seed: mix(seed, uint64(i)), MaxTokens: d.o.MaxTokens, ClampMaxTokens: true}
+	plan := w.plan
+	if w.each != nil {
+		plan = w.each[i]
+	}
+	cfg := runtime.Config{Prompt: prompt, Plan: plan, Seed: mix(seed, uint64(i)), MaxTokens: d.o.MaxTokens, ClampMaxTokens: true}
 	if d.o.Temperature == 0 {
 		return cfg, nil
 	}

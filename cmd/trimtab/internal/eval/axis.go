@@ -231,6 +231,8 @@ func (s *study) fill(ctx context.Context, o *Outcome, b *Behaviour, results map[
 			w.cue = cue
 		case r != nil:
 			w.plan, err = r.Plan(1)
+		case name == "random":
+			w.each, err = randoms(o.best, len(b.Test), seed)
 		case name != "base":
 			d := o.best.Beside(uint64(seed + 1))[name]
 			if d == nil {
@@ -253,6 +255,19 @@ func (s *study) fill(ctx context.Context, o *Outcome, b *Behaviour, results map[
 		o.Own = base.own
 	}
 	return nil
+}
+
+// randoms is a random vector for every answer: one moves a share either way by
+// chance, many show what such a push does.
+func randoms(r *extract.Result, n, seed int) ([]*steer.Plan, error) {
+	out := make([]*steer.Plan, n)
+	for i := range out {
+		var err error
+		if out[i], err = r.PlanOf(r.Beside(mix(uint64(seed), uint64(i)))["random"]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 func (s *study) fitReport(r *extract.Result, seconds float64) *FitReport {

@@ -80,7 +80,7 @@ type Options struct {
 	Neutral  Neutral
 	Methods  []extract.Method // default: all
 	Windows  []extract.Window // rows to try; default extract.Windows(). A short list saves most of the time.
-	Seeds    int              // of the answers and the random vectors, default 3
+	Seeds    int              // of the answers and the controls, default 3
 	Counts   []int            // how many pairs, for the question how many suffice; nil for none
 
 	Temperature float32 // of the answers

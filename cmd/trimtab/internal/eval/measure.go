@@ -184,13 +184,13 @@ func (d *desk) rows(ctx context.Context, b *Behaviour, names []string, ways func
 	kl := make([]float64, len(names))
 	for seed := range d.o.Seeds {
 		list := make([]way, len(names))
-		plans := make([]*steer.Plan, len(names))
+		var plans []*steer.Plan
 		for i, name := range names {
 			var err error
 			if list[i], err = ways(name, seed); err != nil {
 				return nil, err
 			}
-			plans[i] = list[i].plan
+			plans = append(plans, list[i].sample()...)
 		}
 		said, err := d.answers(ctx, list, b.Test, uint64(seed+1))
 		if err != nil {
@@ -207,8 +207,12 @@ func (d *desk) rows(ctx context.Context, b *Behaviour, names []string, ways func
 		if err != nil {
 			return nil, err
 		}
-		for i, x := range div {
-			kl[i] += x / float64(d.o.Seeds)
+		for i := range list {
+			n := len(list[i].sample())
+			for _, x := range div[:n] {
+				kl[i] += x / float64(n*d.o.Seeds)
+			}
+			div = div[n:]
 		}
 	}
 	out := make([]Row, len(names))

@@ -12,7 +12,7 @@ func (r *Report) Markdown(w io.Writer) error {
 	p.line("# What steering does")
 	p.line("")
 	p.line("Written by `trimtab eval steering`. Model %s (%s), %d layers of width %d, %s.", r.Model, r.Hash, r.Layers, r.Width, r.Backend)
-	p.line("Answers at temperature %v, %d seeds; seeds change the answers and the random and shuffled vectors. Three disjoint splits:", r.Temperature, r.Seeds)
+	p.line("Answers at temperature %v, %d seeds, which change the answers and the shuffled vectors; every random answer has a vector of its own. Three disjoint splits:", r.Temperature, r.Seeds)
 	p.line("directions come from the first; layer, place, rows, dose and cue sentence were chosen on the second (likeliest trials by")
 	p.line("log-probability, then by judged answers) with a mean KL of at most %v on %d neutral prompts; the tables show the third, which", r.MaxKL, r.Neutral[0])
 	p.line("nothing was chosen by. In brackets: 95 %% bootstrap intervals over prompts. KL is per token, on %d further neutral prompts;", r.Neutral[1])
@@ -180,7 +180,7 @@ func (p *page) together(r *Report) {
 	}
 	p.line("## Several at once")
 	p.line("")
-	p.line("The chosen method of each, all in one plan, with one factor on all doses (chosen on the validation split).")
+	p.line("The chosen method of each, all in one plan, with one factor on all doses (chosen on the validation split, within the budget).")
 	p.line("")
 	p.line("| behaviours | plans | factor | each shown | all shown | broken | KL | cosines |")
 	p.line("|---|---|---|---|---|---|---|---|")

@@ -24,8 +24,16 @@ type Combination struct {
 	Fault string `json:"fault,omitempty"` // why it cannot be done; nothing is measured then
 }
 
-// factors are tried on the validation split.
+// factors are tried on the validation split; those over the budget do not count.
 var factors = [...]float64{0.75, 1, 1.25}
+
+func plansOf(ways []way) []*steer.Plan {
+	out := make([]*steer.Plan, len(ways))
+	for i := range ways {
+		out[i] = ways[i].plan
+	}
+	return out
+}
 
 // combine measures one set of behaviours in one way. The prompts are those of
 // the first behaviour, so all must judge them.
@@ -45,12 +53,19 @@ func (d *desk) combine(ctx context.Context, list []*Behaviour, fits []*extract.R
 		}
 		ways = append(ways, way{name: fmt.Sprintf("factor %v", f), plan: p})
 	}
+	kl, err := extract.Divergences(ctx, d.e, plansOf(ways), d.budget)
+	if err != nil {
+		return nil, err
+	}
 	scores, err := d.validate(ctx, joint, ways)
 	if err != nil {
 		return nil, err
 	}
 	best, top := 0, -1.0
 	for i, x := range scores {
+		if i > 0 && kl[i] > d.o.MaxKL {
+			continue // the first factor is the gentlest
+		}
 		sum := 0.0
 		for _, v := range x {
 			sum += v
