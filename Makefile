@@ -20,8 +20,10 @@ check: ## formatting, vet, and a build for every platform
 race: engine ## the tests under the race detector, which needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race -timeout 20m $(PKG)
 
-bench: engine ## what Trimtab costs on top of llama.cpp, as paired ratios
+bench: engine ## what Trimtab costs on top of llama.cpp, as paired ratios; wants quiet cores
 	$(GO) run ./cmd/trimtab bench decode --markdown docs/results/decode.md
+	$(GO) run ./cmd/trimtab bench steer --markdown docs/results/steer-cost.md
+	$(GO) run ./cmd/trimtab bench monitors --markdown docs/results/monitors-cost.md
 
 models: ## train the built-in models anew (Python 3, about an hour)
 	sh internal/nano/train/train.sh
