@@ -186,6 +186,10 @@ func (d *Decode) allocations(ctx context.Context, rep *Report) (err error) {
 	return err
 }
 
+// steps is how many tokens allocations are counted over, three times in one
+// sequence: the built-in model has room for 512.
+func (d *Decode) steps() int { return min(d.Tokens, 128) }
+
 func (d *Decode) engineAllocations(ctx context.Context) (float64, error) {
 	seq, err := d.Engine.NewSequence(ctx, engine.Origin{})
 	if err != nil {
@@ -193,18 +197,18 @@ func (d *Decode) engineAllocations(ctx context.Context) (float64, error) {
 	}
 	defer seq.Close()
 	feeds := []engine.Feed{{Seq: seq, Tokens: d.prompt(0, 0, 1)}}
-	return mallocs(d.Tokens, func() error { return d.Engine.Forward(ctx, feeds) })
+	return mallocs(d.steps(), func() error { return d.Engine.Forward(ctx, feeds) })
 }
 
 func (d *Decode) sessionAllocations(ctx context.Context) (float64, error) {
 	cfg := d.config(0, 0)
-	cfg.MaxTokens = 3*d.Tokens + 16
+	cfg.MaxTokens = 3*d.steps() + 16
 	s, err := runtime.NewSession(ctx, cfg)
 	if err != nil {
 		return 0, err
 	}
 	defer s.Close()
-	return mallocs(d.Tokens, func() error {
+	return mallocs(d.steps(), func() error {
 		_, err := s.Next(ctx)
 		return err
 	})
