@@ -331,7 +331,8 @@ func TestMonitorHelp(t *testing.T) {
 // TestMonitorNano: on the built-in model and prompts, a small value function
 // finds what becomes unsafe, some tokens before.
 func TestMonitorNano(t *testing.T) {
-	if _, err := libs.Find("", libs.Host()); err != nil {
+	set, err := libs.Find("", libs.Host())
+	if err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
 		}
@@ -340,7 +341,7 @@ func TestMonitorNano(t *testing.T) {
 	real := func() *session {
 		s := newTest(t, "", enginetest.FakeConfig{})
 		s.env, s.open = libs.Host(), openModel
-		s.env.Cache = t.TempDir()
+		s.env.Lib, s.env.Cache = set.Dir, t.TempDir()
 		return s
 	}
 	file := filepath.Join(t.TempDir(), "unsafe.gguf")
